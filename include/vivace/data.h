@@ -1,0 +1,136 @@
+/* data.h - a sample is a pure function of (seed, epoch, index).
+ *
+ * A data set gives sample `index` on demand; a loader puts samples into batches in an order that is a
+ * function of (seed, epoch) only, augments each as a function of (seed, epoch, index), and prefetches
+ * on threads. Any position can be reached at once. */
+#ifndef VIVACE_DATA_H
+#define VIVACE_DATA_H
+
+#include <vivace/describe.h>
+#include <vivace/tensor.h>
+
+VV_BEGIN_DECLS
+
+typedef struct vv_dataset vv_dataset;
+typedef struct vv_loader vv_loader;
+
+/* What one sample is. Images: input VV_U8 [H,W,C]; class targets: VV_I32 []. */
+typedef struct vv_sample_spec {
+    vv_dtype input_dtype, target_dtype;
+    int input_ndim, target_ndim;
+    int64_t input_shape[VV_MAX_DIMS], target_shape[VV_MAX_DIMS];
+    int64_t classes;        /* 0 = not a classification set */
+    float mean[4], std[4];  /* per channel, of pixels / 255; std 0 = unknown */
+} vv_sample_spec;
+
+/* ---- ext: what a data set is ---- */
+typedef struct vv_dataset_class {
+    /* Copies sample `index` out. May be called from several threads at once. */
+    vv_status (*read)(vv_dataset *dataset, int64_t index, void *input, void *target);
+    void (*fini)(vv_dataset *dataset);
+} vv_dataset_class;
+struct vv_dataset {
+    const vv_dataset_class *type;
+    const char *name; /* static */
+    vv_sample_spec spec;
+    int64_t count;
+    const char *const *class_names; /* spec.classes names, or NULL */
+    /* If the whole set is in memory: row-major inputs and targets; else NULL. */
+    const void *inputs;
+    const void *targets;
+    void *self;
+};
+/* Options every data set's struct starts with. */
+typedef struct vv_dataset_common {
+    const char *dir; /* folder; "" = $VIVACE_DATA/<name>, then the system's place */
+} vv_dataset_common;
+typedef struct vv_fetch_file { /* one file of the official distribution */
+    const char *url, *name, *sha256; /* name: under the data set's folder; sha256 "" = unchecked */
+} vv_fetch_file;
+/* Default augmentation of a set's training split (applied by the loader). */
+typedef struct vv_image_transform {
+    int64_t crop_pad;  /* random crop to the same size after padding each side by this many zeros */
+    int64_t translate; /* random shift of up to this many pixels, zero filled; with crop_pad: the larger */
+    bool flip;         /* mirrored left-right with probability 1/2 */
+    bool normalise;    /* (pixel / 255 - mean) / std; else pixel / 255 */
+} vv_image_transform;
+typedef struct vv_dataset_desc {
+    vv_desc desc; /* options start with vv_dataset_common */
+    /* split: "train" or "eval". */
+    vv_status (*open)(VV_OWNED vv_dataset **out, const void *opts, const char *split);
+    vv_image_transform train_transform, eval_transform;
+    const vv_fetch_file *files; /* ended by url NULL; NULL = nothing to fetch */
+    /* After a fetch into `dir`: unpacks or converts. May be NULL. */
+    vv_status (*prepare)(const char *dir);
+} vv_dataset_desc;
+
+/* opts NULL = defaults. */
+VV_API VV_MUST_USE vv_status vv_dataset_open(VV_OWNED vv_dataset **out, const vv_dataset_desc *desc,
+                                             const void *opts, const char *split);
+VV_API VV_MUST_USE vv_status vv_dataset_read(vv_dataset *dataset, int64_t index, void *input,
+                                             void *target);
+VV_API void vv_dataset_free(VV_TAKES vv_dataset *dataset);
+/* In-memory set over copies of the caller's arrays (own data in C programs): inputs [count, ...]. */
+VV_API VV_MUST_USE vv_status vv_dataset_from_arrays(VV_OWNED vv_dataset **out,
+                                                    const vv_sample_spec *spec, int64_t count,
+                                                    const void *inputs, const void *targets);
+/* Folder a data set's files are looked for in, in order; *out is the first that exists, VV_ENOTFOUND
+   with a sentence that says how to get the data if none does. */
+VV_API VV_MUST_USE vv_status vv_dataset_find_dir(VV_OWNED char **out, const char *dir_option,
+                                                 const char *name, const char *system_dir);
+/* Downloads the set's files into `dir` (NULL = $VIVACE_DATA/<name>), verifying each. base_url (NULL =
+   official) replaces everything before the last '/' of each url. */
+VV_API VV_MUST_USE vv_status vv_dataset_fetch(const vv_dataset_desc *desc, const char *dir,
+                                              const char *base_url,
+                                              void (*progress)(void *ctx, const char *file,
+                                                               int64_t done, int64_t total),
+                                              void *ctx);
+
+/* ---- batches ---- */
+typedef struct vv_batch {
+    vv_tensor *input;  /* images: f32 [N,H,W,C] after the transform */
+    vv_tensor *target; /* [N] i32, or soft [N,K] f32 */
+    /* Set by methods that mix samples: row i also belongs to target mix_target[i] (same form as
+       target) with weight mix_weight[i] in [0,1]; NULL = unmixed. */
+    vv_tensor *mix_target;
+    vv_tensor *mix_weight; /* f32 [N]: weight of mix_target; target has the rest */
+    int64_t count;         /* N */
+    int64_t epoch, index;  /* which batch of which epoch */
+    int64_t *sample;       /* index of each row in the data set */
+} vv_batch;
+VV_API void vv_batch_free(VV_TAKES vv_batch *batch);
+/* Rows [first, first + count) as a batch that shares the tensors. */
+VV_API VV_MUST_USE vv_status vv_batch_rows(VV_OWNED vv_batch **out, vv_batch *batch, int64_t first,
+                                           int64_t count);
+
+typedef struct vv_loader_opts {
+    int64_t batch_size;
+    bool shuffle, drop_last;
+    uint64_t seed;
+    int workers;  /* prefetch threads; 0 = in the caller's thread */
+    int prefetch; /* batches ahead */
+    int64_t limit; /* use only this many samples of the set; 0 = all */
+    vv_image_transform transform;
+    int rank, ranks; /* this process's share of each batch; 0, 1 */
+} vv_loader_opts;
+/* batch_size 128, no shuffle, keep the last, seed 0, 1 worker, prefetch 2, all, no transform, rank 0 of 1. */
+#define VV_LOADER_DEFAULTS {128, false, false, 0, 1, 2, 0, {0, 0, false, false}, 0, 1}
+/* The data set must outlive the loader. */
+VV_API VV_MUST_USE vv_status vv_loader_new(VV_OWNED vv_loader **out, vv_dataset *dataset,
+                                           const vv_loader_opts *opts);
+VV_API void vv_loader_free(VV_TAKES vv_loader *loader);
+VV_API int64_t vv_loader_batch_count(const vv_loader *loader); /* batches per epoch */
+/* Positions at a batch of an epoch, at a cost that does not depend on the position. */
+VV_API VV_MUST_USE vv_status vv_loader_seek(vv_loader *loader, int64_t epoch, int64_t batch);
+/* *out = next batch, NULL at the end of the epoch. */
+VV_API VV_MUST_USE vv_status vv_loader_next(vv_loader *loader, VV_OWNED vv_batch **out);
+/* Seconds the caller has waited in vv_loader_next so far. */
+VV_API double vv_loader_wait_seconds(const vv_loader *loader);
+VV_API VV_BORROWED vv_dataset *vv_loader_dataset(const vv_loader *loader);
+/* One sample through the transform, as training would see it in that epoch: f32 [H,W,C] into out. */
+VV_API VV_MUST_USE vv_status vv_loader_sample(vv_loader *loader, int64_t epoch, int64_t index,
+                                              float *out);
+
+VV_END_DECLS
+
+#endif

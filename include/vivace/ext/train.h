@@ -1,0 +1,222 @@
+/* ext/train.h - for those who write methods, callbacks and loggers: events, the state of a run, and
+ * the descriptors. Only this header is needed. */
+#ifndef VIVACE_EXT_TRAIN_H
+#define VIVACE_EXT_TRAIN_H
+
+#include <vivace/model.h>
+#include <vivace/optim.h>
+
+VV_BEGIN_DECLS
+
+/* X(enumerator, "name", kind): kind 'b' opens an interval, 'a' closes it, '-' neither.
+   In order of occurrence (spec: trainer.md section 1). */
+#define VV_EVENT_LIST(X)                                                                           \
+    X(INIT, "init", '-')                                                                           \
+    X(BEFORE_LOAD, "before_load", 'b')                                                             \
+    X(AFTER_LOAD, "after_load", 'a')                                                               \
+    X(FIT_START, "fit_start", 'b')                                                                 \
+    X(ITERATION_START, "iteration_start", 'b')                                                     \
+    X(EPOCH_START, "epoch_start", 'b')                                                             \
+    X(BEFORE_DATALOADER, "before_dataloader", 'b')                                                 \
+    X(AFTER_DATALOADER, "after_dataloader", 'a')                                                   \
+    X(BATCH_START, "batch_start", 'b')                                                             \
+    X(BEFORE_TRAIN_BATCH, "before_train_batch", 'b')                                               \
+    X(BEFORE_FORWARD, "before_forward", 'b')                                                       \
+    X(AFTER_FORWARD, "after_forward", 'a')                                                         \
+    X(BEFORE_LOSS, "before_loss", 'b')                                                             \
+    X(AFTER_LOSS, "after_loss", 'a')                                                               \
+    X(BEFORE_BACKWARD, "before_backward", 'b')                                                     \
+    X(AFTER_BACKWARD, "after_backward", 'a')                                                       \
+    X(AFTER_TRAIN_BATCH, "after_train_batch", 'a')                                                 \
+    X(BATCH_END, "batch_end", 'a')                                                                 \
+    X(BATCH_CHECKPOINT, "batch_checkpoint", '-')                                                   \
+    X(EPOCH_END, "epoch_end", 'a')                                                                 \
+    X(EPOCH_CHECKPOINT, "epoch_checkpoint", '-')                                                   \
+    X(ITERATION_END, "iteration_end", 'a')                                                         \
+    X(ITERATION_CHECKPOINT, "iteration_checkpoint", '-')                                           \
+    X(FIT_END, "fit_end", 'a')                                                                     \
+    X(EVAL_BEFORE_ALL, "eval_before_all", 'b')                                                     \
+    X(EVAL_START, "eval_start", 'b')                                                               \
+    X(EVAL_BATCH_START, "eval_batch_start", 'b')                                                   \
+    X(EVAL_BEFORE_FORWARD, "eval_before_forward", 'b')                                             \
+    X(EVAL_AFTER_FORWARD, "eval_after_forward", 'a')                                               \
+    X(EVAL_BATCH_END, "eval_batch_end", 'a')                                                       \
+    X(EVAL_END, "eval_end", 'a')                                                                   \
+    X(EVAL_AFTER_ALL, "eval_after_all", 'a')                                                       \
+    X(EVAL_STANDALONE_START, "eval_standalone_start", 'b')                                         \
+    X(EVAL_STANDALONE_END, "eval_standalone_end", 'a')                                             \
+    X(PREDICT_START, "predict_start", 'b')                                                         \
+    X(PREDICT_BATCH_START, "predict_batch_start", 'b')                                             \
+    X(PREDICT_BEFORE_FORWARD, "predict_before_forward", 'b')                                       \
+    X(PREDICT_AFTER_FORWARD, "predict_after_forward", 'a')                                         \
+    X(PREDICT_BATCH_END, "predict_batch_end", 'a')                                                 \
+    X(PREDICT_END, "predict_end", 'a')
+
+typedef enum vv_event {
+#define VV_EVENT_ENUM(name, text, kind) VV_EVENT_##name,
+    VV_EVENT_LIST(VV_EVENT_ENUM)
+#undef VV_EVENT_ENUM
+        VV_EVENT_COUNT
+} vv_event;
+#define VV_EVENT_BIT(event) (UINT64_C(1) << (event))
+VV_API VV_BORROWED const char *vv_event_name(vv_event event);
+
+/* Saved state of methods and callbacks: an ordered list of named values that goes into the
+   checkpoint. Doubles are kept bit-exactly. get: VV_ENOTFOUND if absent. */
+typedef struct vv_record vv_record;
+VV_API VV_MUST_USE vv_status vv_record_new(VV_OWNED vv_record **out);
+VV_API void vv_record_free(VV_TAKES vv_record *record);
+VV_API VV_MUST_USE vv_status vv_record_set_int(vv_record *record, const char *key, int64_t value);
+VV_API VV_MUST_USE vv_status vv_record_set_double(vv_record *record, const char *key, double value);
+VV_API VV_MUST_USE vv_status vv_record_set_text(vv_record *record, const char *key, const char *text);
+VV_API VV_MUST_USE vv_status vv_record_set_tensor(vv_record *record, const char *key,
+                                                  vv_tensor *tensor); /* kept, read at write time */
+VV_API VV_MUST_USE vv_status vv_record_get_int(const vv_record *record, const char *key, int64_t *out);
+VV_API VV_MUST_USE vv_status vv_record_get_double(const vv_record *record, const char *key, double *out);
+VV_API VV_MUST_USE vv_status vv_record_get_text(const vv_record *record, const char *key,
+                                                VV_BORROWED const char **out);
+VV_API VV_MUST_USE vv_status vv_record_get_tensor(const vv_record *record, const char *key,
+                                                  VV_BORROWED const vv_tensor **out);
+
+typedef struct vv_method vv_method;
+typedef struct vv_callback vv_callback;
+typedef struct vv_trainer vv_trainer;
+
+/* The state of a run: what methods and callbacks may read, and (where said) change. */
+typedef struct vv_state {
+    vv_trainer *trainer;
+    vv_model *model;           /* methods change model->net by surgery */
+    vv_optimizer *optimizer;   /* NULL before it is made */
+    vv_method *const *methods; /* in resolved order */
+    int method_count;
+    uint64_t seed;
+    vv_precision precision;
+
+    /* time */
+    vv_timestamp time;         /* counts of finished batches */
+    vv_time max_duration;
+    vv_axis axis;              /* batches per epoch, total batches, ... */
+    double progress;           /* finished batches / total batches, in [0,1]; fine-grained */
+    vv_sample_spec input_spec; /* of the training set */
+
+    /* the batch: valid from AFTER_DATALOADER to BATCH_END. Methods may replace its tensors at
+       AFTER_DATALOADER (free the old one). It is the whole batch, before microbatches are cut. */
+    vv_batch *batch;
+
+    /* the microbatch: valid between BEFORE_FORWARD and AFTER_BACKWARD (and the EVAL_ and PREDICT_
+       counterparts). Methods may replace the nodes. */
+    vv_graph *graph;
+    vv_batch *micro;           /* rows of `batch`, sharing its tensors */
+    int64_t micro_first;       /* first row within the batch */
+    vv_node *input;            /* before forward */
+    vv_node *target;           /* class index or soft; loss reads it */
+    vv_node *output;           /* logits, from AFTER_FORWARD */
+    vv_node *loss_items;       /* f32 [N] per-item loss, from AFTER_LOSS */
+    vv_node *loss;             /* [] sum of items / items of the whole batch, from BEFORE_BACKWARD */
+    int64_t loss_item_count;   /* items of the whole batch, over all microbatches and ranks */
+
+    double train_loss;         /* of the last finished batch: the true objective */
+    double grad_norm;          /* before clipping, of the last batch; NaN if nobody asked */
+    bool stop;                 /* a callback sets it: the run ends after this batch */
+    bool last_eval_valid;
+} vv_state;
+
+/* Logs a number under a name ("blurpool/num_blurconv_layers") at the current time. */
+VV_API void vv_log_metric(vv_state *state, const char *name, double value);
+/* A reproducible random cursor for a method: a function of (seed, method, batch) only. */
+VV_API vv_rng vv_state_rng(const vv_state *state, const char *stream);
+/* Metric of the last evaluation: label "eval", name "accuracy". VV_ENOTFOUND if there is none. */
+VV_API VV_MUST_USE vv_status vv_state_metric(const vv_state *state, const char *label,
+                                             const char *name, double *out);
+
+/* ---- methods ---- */
+/* Order on one event: phase first, then `after`, then the order the user gave. Clean-up events
+   (AFTER_FORWARD, AFTER_LOSS, AFTER_BACKWARD) run in reverse. */
+typedef enum vv_phase {
+    VV_PHASE_SELECT,   /* chooses samples (selective backprop) */
+    VV_PHASE_RESIZE,   /* changes the size of inputs */
+    VV_PHASE_AUGMENT,  /* changes inputs */
+    VV_PHASE_MIX,      /* mixes samples */
+    VV_PHASE_TARGET,   /* changes targets */
+    VV_PHASE_SURGERY,  /* changes the model */
+    VV_PHASE_LAYOUT,   /* after all surgery */
+    VV_PHASE_GRADIENT, /* acts on gradients */
+    VV_PHASE_WEIGHTS,  /* acts on weights (averages, freezing) */
+} vv_phase;
+
+typedef struct vv_method_desc {
+    vv_desc desc;                  /* kind "method" */
+    vv_phase phase;
+    const char *const *after;      /* NULL-ended names this one runs after, or NULL */
+    const char *const *conflicts;  /* NULL-ended names it cannot run with, or NULL */
+    uint64_t events;               /* VV_EVENT_BITs at which apply is called */
+    bool required_on_load;         /* its surgery must be redone before a checkpoint's weights fit */
+    size_t self_size;              /* private data, zeroed */
+    /* Refuses bad settings with a sentence. May be NULL. */
+    vv_status (*check)(const void *opts);
+    vv_status (*apply)(vv_method *method, vv_event event, vv_state *state);
+    /* One line for the plan: what it will do, how many layers it matches. Called before INIT on an
+       unchanged model; must change nothing. */
+    vv_status (*plan)(vv_method *method, const vv_state *state, vv_str *line);
+    vv_status (*save)(vv_method *method, vv_record *record); /* may be NULL: nothing to save */
+    vv_status (*load)(vv_method *method, const vv_record *record);
+    void (*fini)(vv_method *method);
+} vv_method_desc;
+
+struct vv_method {
+    const vv_method_desc *type;
+    void *opts;  /* struct of type->desc */
+    void *self;  /* type->self_size bytes */
+    int effect;  /* layers changed or batches touched; 0 at the end of INIT for surgery = an error
+                    unless `allow_no_effect` */
+    bool surgery;          /* set by the library: phase SURGERY */
+    bool allow_no_effect;  /* the user's waiver */
+};
+/* *out = method with a deep copy of opts (NULL = defaults), checked. */
+VV_API VV_MUST_USE vv_status vv_method_new(VV_OWNED vv_method **out, const vv_method_desc *desc,
+                                           const void *opts);
+VV_API void vv_method_free(VV_TAKES vv_method *method);
+
+/* ---- callbacks ---- */
+typedef struct vv_callback_desc {
+    vv_desc desc; /* kind "callback" */
+    uint64_t events;
+    size_t self_size;
+    vv_status (*apply)(vv_callback *callback, vv_event event, vv_state *state);
+    vv_status (*save)(vv_callback *callback, vv_record *record);
+    vv_status (*load)(vv_callback *callback, const vv_record *record);
+    void (*fini)(vv_callback *callback);
+} vv_callback_desc;
+struct vv_callback {
+    const vv_callback_desc *type;
+    void *opts;
+    void *self;
+};
+VV_API VV_MUST_USE vv_status vv_callback_new(VV_OWNED vv_callback **out, const vv_callback_desc *desc,
+                                             const void *opts);
+VV_API void vv_callback_free(VV_TAKES vv_callback *callback);
+
+/* ---- loggers: where numbers and progress go ---- */
+typedef struct vv_logger vv_logger;
+typedef struct vv_logger_desc {
+    vv_desc desc; /* kind "logger" */
+    size_t self_size;
+    vv_status (*open)(vv_logger *logger, const char *run_dir /* NULL = none */, bool resumed);
+    /* One number; `state` has the time. */
+    vv_status (*metric)(vv_logger *logger, const vv_state *state, const char *name, double value);
+    /* Events, for progress bars and flushing. May be NULL. */
+    vv_status (*event)(vv_logger *logger, vv_event event, const vv_state *state);
+    void (*close)(vv_logger *logger);
+} vv_logger_desc;
+struct vv_logger {
+    const vv_logger_desc *type;
+    void *opts;
+    void *self;
+};
+VV_API VV_MUST_USE vv_status vv_logger_new(VV_OWNED vv_logger **out, const vv_logger_desc *desc,
+                                           const void *opts);
+VV_API void vv_logger_free(VV_TAKES vv_logger *logger);
+
+VV_END_DECLS
+
+#endif

@@ -1,0 +1,168 @@
+/* nn.h - a model is a tree of modules that can be re-wired while it lives. Parameter names and shapes
+ * are PyTorch's ("layer1.0.conv1.weight", convolution weights OIHW, linear weights [out,in]). */
+#ifndef VIVACE_NN_H
+#define VIVACE_NN_H
+
+#include <vivace/ops.h>
+#include <vivace/rng.h>
+
+VV_BEGIN_DECLS
+
+typedef struct vv_module vv_module;
+typedef struct vv_optimizer vv_optimizer; /* optim.h */
+
+/* A trainable tensor. Owned by its module (shared parameters are reference-counted). */
+typedef struct vv_param {
+    uint64_t id;       /* unique in the process, never reused */
+    vv_tensor *value;  /* f32 */
+    vv_tensor *grad;   /* f32, same shape; made on first use, NULL before */
+    bool frozen;       /* bit-equal from now on: no gradient, momentum, decay */
+    int refs;
+} vv_param;
+VV_API VV_MUST_USE vv_status vv_param_new(VV_OWNED vv_param **out, int ndim, const int64_t *shape);
+VV_API VV_OWNED vv_param *vv_param_keep(vv_param *param);
+VV_API void vv_param_free(VV_TAKES vv_param *param);
+
+/* ---- classes of modules (ext): one static const table per kind of layer ---- */
+typedef struct vv_module_class {
+    const char *name; /* "Conv2d": also what `vivace describe` and the plan call it */
+    /* Adds the layer's nodes. Children are called with vv_module_forward. */
+    vv_node *(*forward)(vv_module *module, vv_graph *graph, vv_node *x);
+    void (*fini)(vv_module *module); /* frees what `self` points to inside; may be NULL */
+} vv_module_class;
+
+/* *out = module with zeroed `self` of self_bytes, no children, in training mode. */
+VV_API VV_MUST_USE vv_status vv_module_new(VV_OWNED vv_module **out, const vv_module_class *type,
+                                           size_t self_bytes);
+VV_API VV_OWNED vv_module *vv_module_keep(vv_module *module); /* shared layers */
+VV_API void vv_module_free(VV_TAKES vv_module *module);
+VV_API void *vv_module_self(vv_module *module);
+VV_API VV_BORROWED const vv_module_class *vv_module_type(const vv_module *module);
+
+/* Adding parts; names become path components and state keys. */
+VV_API VV_MUST_USE vv_status vv_module_add_child(vv_module *module, const char *name,
+                                                 VV_TAKES vv_module *child);
+VV_API VV_MUST_USE vv_status vv_module_add_param(vv_module *module, const char *name,
+                                                 VV_TAKES vv_param *param);
+/* Buffers are saved but not trained (running statistics). */
+VV_API VV_MUST_USE vv_status vv_module_add_buffer(vv_module *module, const char *name,
+                                                  VV_TAKES vv_tensor *tensor);
+
+VV_API int vv_module_child_count(const vv_module *module);
+VV_API VV_BORROWED vv_module *vv_module_child(const vv_module *module, int i);
+VV_API VV_BORROWED const char *vv_module_child_name(const vv_module *module, int i);
+VV_API VV_BORROWED vv_module *vv_module_find(vv_module *module, const char *path); /* "layer1.0"; NULL */
+VV_API VV_BORROWED vv_param *vv_module_param(const vv_module *module, const char *name);   /* own; NULL */
+VV_API VV_BORROWED vv_tensor *vv_module_buffer(const vv_module *module, const char *name); /* own; NULL */
+/* Swaps child i for another module; the old one is released. */
+VV_API VV_MUST_USE vv_status vv_module_set_child(vv_module *module, int i, VV_TAKES vv_module *child);
+
+/* Runs the module on x (NULL in, NULL out), with its name as scope. */
+VV_API vv_node *vv_module_forward(vv_module *module, vv_graph *graph, vv_node *x);
+VV_API void vv_module_set_training(vv_module *module, bool training); /* whole tree */
+VV_API bool vv_module_training(const vv_module *module);
+/* Own parameter as a node (graph leaf); NULL name or absent parameter gives NULL without an error. */
+VV_API vv_node *vv_module_param_node(vv_module *module, vv_graph *graph, const char *name);
+
+/* Depth-first over the tree in order of addition, each shared thing once. Return false to stop. */
+typedef bool (*vv_param_fn)(void *ctx, const char *path, vv_module *owner, vv_param *param);
+typedef bool (*vv_buffer_fn)(void *ctx, const char *path, vv_module *owner, vv_tensor *buffer);
+typedef bool (*vv_module_fn)(void *ctx, const char *path, vv_module *module);
+VV_API void vv_module_each_param(vv_module *module, vv_param_fn fn, void *ctx);
+VV_API void vv_module_each_buffer(vv_module *module, vv_buffer_fn fn, void *ctx);
+VV_API void vv_module_each(vv_module *module, vv_module_fn fn, void *ctx); /* root first, path "" */
+VV_API int64_t vv_module_param_count(vv_module *module);                  /* elements */
+VV_API int vv_module_count(vv_module *module, const vv_module_class *type); /* instances, root excluded */
+
+/* Freezes or thaws every parameter below (a frozen batch norm also keeps its running statistics). */
+VV_API void vv_module_set_frozen(vv_module *module, bool frozen);
+
+/* State by PyTorch names. save: name -> tensor through fn. load: every name must match unless strict
+   is false; shapes must be equal. */
+typedef bool (*vv_state_fn)(void *ctx, const char *name, vv_tensor *tensor);
+VV_API void vv_module_each_state(vv_module *module, vv_state_fn fn, void *ctx);
+VV_API VV_MUST_USE vv_status vv_module_load(vv_module *module,
+                                            const vv_tensor *(*find)(void *ctx, const char *name),
+                                            void *ctx, bool strict, int *loaded);
+
+/* ---- surgery (spec: policies in order, depth first, root never replaced, shared layers once) ---- */
+typedef struct vv_policy {
+    const vv_module_class *type;
+    /* *out = replacement (owned; may hold kept references to the old layer's parts), or NULL to
+       decline. index counts the matches of this policy, declined ones too. */
+    vv_status (*replace)(void *ctx, vv_module *layer, int index, VV_OWNED vv_module **out);
+    void *ctx;
+} vv_policy;
+/* *count = layers replaced. New layers are not entered. The optimizer (may be NULL) afterwards holds
+   exactly the tree's parameters: state of removed ones dropped, added ones in the removed ones' group. */
+VV_API VV_MUST_USE vv_status vv_module_replace(vv_module *root, const vv_policy *policies, int n,
+                                               vv_optimizer *optimizer, int *count);
+
+/* ---- initialisers, in the given order to every layer (models_data spec 1) ---- */
+/* names: "kaiming_normal", "kaiming_uniform", "xavier_uniform", "xavier_normal", "bn_uniform",
+   "bn_ones", "linear_log_constant_bias", comma-separated. Draws depend on (seed, parameter path). */
+VV_API VV_MUST_USE vv_status vv_module_init(vv_module *module, const char *names, uint64_t seed);
+/* PyTorch's default initialisation of every layer (what constructors leave is zeros/ones). */
+VV_API VV_MUST_USE vv_status vv_module_init_default(vv_module *module, uint64_t seed);
+
+/* ---- layers. Out-parameters first; on failure *out is NULL ---- */
+extern VV_API const vv_module_class vv_conv2d_class, vv_conv_transpose2d_class, vv_linear_class,
+    vv_batch_norm_class, vv_layer_norm_class, vv_group_norm_class, vv_max_pool_class,
+    vv_avg_pool_class, vv_adaptive_avg_pool_class, vv_activation_class, vv_dropout_class,
+    vv_flatten_class, vv_embedding_class, vv_sequential_class, vv_identity_class;
+
+typedef struct vv_conv2d_layer { /* vv_module_self of Conv2d and ConvTranspose2d */
+    int64_t in_channels, out_channels, kernel[2];
+    vv_conv_opts conv;
+    bool bias;
+} vv_conv2d_layer;
+VV_API VV_MUST_USE vv_status vv_conv2d_new(VV_OWNED vv_module **out, int64_t in_channels,
+                                           int64_t out_channels, int64_t kernel,
+                                           const vv_conv_opts *opts, bool bias);
+VV_API VV_MUST_USE vv_status vv_conv_transpose2d_new(VV_OWNED vv_module **out, int64_t in_channels,
+                                                     int64_t out_channels, int64_t kernel,
+                                                     const vv_conv_opts *opts, bool bias);
+typedef struct vv_linear_layer {
+    int64_t in_features, out_features;
+    bool bias;
+} vv_linear_layer;
+VV_API VV_MUST_USE vv_status vv_linear_new(VV_OWNED vv_module **out, int64_t in_features,
+                                           int64_t out_features, bool bias);
+typedef struct vv_batch_norm_layer {
+    int64_t channels;
+    double eps, momentum; /* running = (1 - momentum) * running + momentum * batch (unbiased variance) */
+} vv_batch_norm_layer;
+VV_API VV_MUST_USE vv_status vv_batch_norm_new(VV_OWNED vv_module **out, int64_t channels, double eps,
+                                               double momentum);
+typedef struct vv_norm_layer {
+    int64_t channels, groups;
+    double eps;
+} vv_norm_layer;
+VV_API VV_MUST_USE vv_status vv_layer_norm_new(VV_OWNED vv_module **out, int64_t channels, double eps);
+VV_API VV_MUST_USE vv_status vv_group_norm_new(VV_OWNED vv_module **out, int64_t groups,
+                                               int64_t channels, double eps);
+/* MaxPool2d / AvgPool2d; vv_module_self is a vv_pool_opts. stride 0 = kernel. */
+VV_API VV_MUST_USE vv_status vv_max_pool_new(VV_OWNED vv_module **out, const vv_pool_opts *opts);
+VV_API VV_MUST_USE vv_status vv_avg_pool_new(VV_OWNED vv_module **out, const vv_pool_opts *opts);
+VV_API VV_MUST_USE vv_status vv_adaptive_avg_pool_new(VV_OWNED vv_module **out, int64_t height,
+                                                      int64_t width);
+typedef enum vv_activation {
+    VV_ACT_RELU, VV_ACT_LEAKY_RELU, VV_ACT_GELU, VV_ACT_GELU_TANH, VV_ACT_SILU, VV_ACT_SIGMOID,
+    VV_ACT_TANH, VV_ACT_HARDSWISH
+} vv_activation;
+VV_API VV_MUST_USE vv_status vv_activation_new(VV_OWNED vv_module **out, vv_activation kind,
+                                               double slope);
+VV_API VV_MUST_USE vv_status vv_dropout_new(VV_OWNED vv_module **out, double p);
+/* [N,...] -> [N, product] in PyTorch's order (channels first), so that linear weights load. */
+VV_API VV_MUST_USE vv_status vv_flatten_new(VV_OWNED vv_module **out);
+VV_API VV_MUST_USE vv_status vv_embedding_new(VV_OWNED vv_module **out, int64_t rows, int64_t dim);
+/* Children called one after the other; add them with vv_module_add_child. */
+VV_API VV_MUST_USE vv_status vv_sequential_new(VV_OWNED vv_module **out);
+/* Adds `child` under its position ("0", "1", ...), or frees it and returns `made` if that failed. */
+VV_API VV_MUST_USE vv_status vv_sequential_push(vv_module *sequential, vv_status made,
+                                                VV_TAKES vv_module *child);
+VV_API VV_MUST_USE vv_status vv_identity_new(VV_OWNED vv_module **out);
+
+VV_END_DECLS
+
+#endif

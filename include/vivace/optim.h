@@ -1,0 +1,101 @@
+/* optim.h - optimizers as fused passes over all parameters, and learning-rate schedules. */
+#ifndef VIVACE_OPTIM_H
+#define VIVACE_OPTIM_H
+
+#include <vivace/describe.h>
+#include <vivace/nn.h>
+
+VV_BEGIN_DECLS
+
+/* Options of one parameter group. Fields an optimizer does not have are ignored. */
+typedef struct vv_sgd_opts {
+    double lr, momentum, dampening, weight_decay;
+    bool nesterov;
+} vv_sgd_opts; /* sgd: decay added to the gradient; decoupled_sgdw: w -= (lr / initial lr) * wd * w */
+typedef struct vv_adam_opts {
+    double lr, beta1, beta2, eps, weight_decay;
+    bool amsgrad;
+} vv_adam_opts; /* adam: L2; adamw: w -= lr * wd * w; decoupled_adamw: w -= (lr / initial lr) * wd * w */
+
+/* ---- ext: what an optimizer is ---- */
+typedef struct vv_optimizer_slot { /* one parameter's data during a step, all f32, count elements */
+    float *value;
+    const float *grad;
+    float *state[4];
+    int64_t count;
+    int64_t step; /* 1 on this parameter's first step */
+} vv_optimizer_slot;
+typedef struct vv_optimizer_desc {
+    vv_desc desc;    /* fields of the group options */
+    int state_count; /* state tensors per parameter */
+    const char *const *state_names; /* "momentum_buffer"; "exp_avg", "exp_avg_sq", ... */
+    /* One pass over elements [first, last) of a parameter. lr is the current one. Must be
+       element-wise: the library splits work over threads freely. */
+    void (*update)(const void *opts, double lr, double initial_lr, const vv_optimizer_slot *slot,
+                   int64_t first, int64_t last);
+} vv_optimizer_desc;
+
+/* Optimizer over every parameter of the tree, in one group. opts: struct of desc (NULL = defaults). */
+VV_API VV_MUST_USE vv_status vv_optimizer_new(VV_OWNED vv_optimizer **out,
+                                              const vv_optimizer_desc *desc, const void *opts,
+                                              vv_module *module);
+VV_API void vv_optimizer_free(VV_TAKES vv_optimizer *optimizer);
+/* Moves the parameters for which `match` says true into a new group with its own options. */
+VV_API VV_MUST_USE vv_status vv_optimizer_split(vv_optimizer *optimizer, vv_module *module,
+                                                bool (*match)(void *ctx, const char *path,
+                                                              vv_module *owner, vv_param *param),
+                                                void *ctx, const void *opts);
+/* One step from the parameters' `grad`; parameters that are frozen or have no grad are left alone. */
+VV_API VV_MUST_USE vv_status vv_optimizer_step(vv_optimizer *optimizer);
+/* Multiplier of every group's initial learning rate (set by schedules). */
+VV_API void vv_optimizer_set_lr_factor(vv_optimizer *optimizer, double factor);
+VV_API double vv_optimizer_lr(const vv_optimizer *optimizer, int group);
+VV_API int vv_optimizer_group_count(const vv_optimizer *optimizer);
+VV_API int vv_optimizer_param_count(const vv_optimizer *optimizer);
+VV_API VV_BORROWED const vv_optimizer_desc *vv_optimizer_type(const vv_optimizer *optimizer);
+/* After surgery: makes the set of parameters equal to the tree's. */
+VV_API VV_MUST_USE vv_status vv_optimizer_sync(vv_optimizer *optimizer, vv_module *module);
+/* VV_EINTERNAL with the first difference if the sets differ. */
+VV_API VV_MUST_USE vv_status vv_optimizer_check(const vv_optimizer *optimizer, vv_module *module);
+/* State tensors by name "<param path>.<state name>" and step counts, for checkpoints. */
+VV_API VV_MUST_USE vv_status vv_optimizer_each_state(vv_optimizer *optimizer, vv_module *module,
+                                                     vv_state_fn fn, void *ctx);
+VV_API VV_MUST_USE vv_status vv_optimizer_load(vv_optimizer *optimizer, vv_module *module,
+                                               const vv_tensor *(*find)(void *ctx, const char *name),
+                                               void *ctx);
+
+/* Gradients of a tree: allocate (zeroed) where missing; global L2 norm in double over non-frozen
+   ones; scale all. */
+VV_API VV_MUST_USE vv_status vv_grads_ensure(vv_module *module);
+VV_API VV_MUST_USE vv_status vv_grads_norm(vv_module *module, double *out);
+VV_API void vv_grads_scale(vv_module *module, double factor);
+
+/* ---- schedules: pure functions of time -> multiplier of the initial learning rate ---- */
+/* `batch`: batches done (real-valued, so that epochs in between resolve); axis resolves units;
+   ssr: scale-schedule ratio. */
+typedef struct vv_schedule_desc {
+    vv_desc desc;
+    vv_status (*factor)(const void *opts, const vv_axis *axis, double ssr, double batch, double *out);
+    /* Refuses settings that cannot work on this axis (t_max < duration, zero warm-up...). */
+    vv_status (*check)(const void *opts, const vv_axis *axis, double ssr);
+} vv_schedule_desc;
+typedef struct vv_schedule vv_schedule;
+VV_API VV_MUST_USE vv_status vv_schedule_new(VV_OWNED vv_schedule **out, const vv_schedule_desc *desc,
+                                             const void *opts);
+VV_API void vv_schedule_free(VV_TAKES vv_schedule *schedule);
+VV_API VV_MUST_USE vv_status vv_schedule_check(const vv_schedule *schedule, const vv_axis *axis,
+                                               double ssr);
+VV_API VV_MUST_USE vv_status vv_schedule_factor(const vv_schedule *schedule, const vv_axis *axis,
+                                                double ssr, double batch, double *out);
+VV_API VV_BORROWED const vv_schedule_desc *vv_schedule_type(const vv_schedule *schedule);
+VV_API VV_BORROWED const void *vv_schedule_opts(const vv_schedule *schedule);
+
+/* Built-in tables, NULL-ended (the registry reads them too). */
+VV_API VV_BORROWED const vv_optimizer_desc *const *vv_optimizer_table(void);
+VV_API VV_BORROWED const vv_schedule_desc *const *vv_schedule_table(void);
+VV_API VV_BORROWED const vv_optimizer_desc *vv_optimizer_find(const char *name);
+VV_API VV_BORROWED const vv_schedule_desc *vv_schedule_find(const char *name);
+
+VV_END_DECLS
+
+#endif

@@ -1,0 +1,91 @@
+/* train.h - the Trainer: a run is a clock that fires events. */
+#ifndef VIVACE_TRAIN_H
+#define VIVACE_TRAIN_H
+
+#include <vivace/ext/train.h>
+
+VV_BEGIN_DECLS
+
+typedef struct vv_method_list {
+    vv_method *const *items;
+    int count;
+} vv_method_list;
+/* VV_LIST(vv_label_smoothing(0.1), vv_cutmix(1.0)): a NULL inside (a constructor that failed) makes
+   vv_trainer_new fail with that constructor's sentence. */
+#define VV_LIST(...)                                                                               \
+    ((vv_method_list){(vv_method *[]){__VA_ARGS__},                                                \
+                      (int)(sizeof((vv_method *[]){__VA_ARGS__}) / sizeof(vv_method *))})
+
+typedef struct vv_eval_set { /* one evaluator */
+    const char *label;       /* "eval" */
+    vv_loader *loader;       /* borrowed */
+    const char *metrics;     /* comma-separated; NULL = accuracy,cross_entropy */
+} vv_eval_set;
+
+typedef struct vv_trainer_opts {
+    VV_TAKES vv_model *model;
+    VV_TAKES vv_optimizer *optimizer; /* NULL = made from optimizer_desc after surgery */
+    const vv_optimizer_desc *optimizer_desc; /* with optimizer NULL; NULL = decoupled_sgdw, lr 0.1 */
+    const void *optimizer_opts;
+    VV_BORROWED vv_loader *train;     /* must outlive the trainer */
+    VV_BORROWED vv_loader *eval;      /* short for one eval_set labelled "eval"; may be NULL */
+    const vv_eval_set *eval_sets;     /* more evaluators */
+    int eval_set_count;
+    const char *max_duration;         /* "10ep", "500ba" */
+    const char *eval_interval;        /* "1ep"; "0ep" = only at the end */
+    vv_method_list methods;           /* taken */
+    VV_TAKES vv_schedule **schedules; /* NULL-ended; multiplied; NULL = constant */
+    double scale_schedule_ratio;      /* 1 */
+    VV_TAKES vv_callback **callbacks; /* NULL-ended or NULL */
+    VV_TAKES vv_logger **loggers;     /* NULL-ended or NULL */
+    vv_precision precision;
+    const vv_backend *backend;        /* NULL = best */
+    int64_t microbatch;               /* rows per microbatch; 0 = the whole batch */
+    int64_t eval_microbatch;          /* 0 = the eval loader's batch */
+    uint64_t seed;
+    double grad_clip_norm;            /* 0 = off; on the whole, unscaled gradient, once */
+    const char *run_dir;              /* NULL = nothing is written */
+    const char *run_name;
+    const char *save_interval;        /* "1ep"; NULL or "" = never; needs run_dir */
+    int save_keep;                    /* checkpoints kept; 0 = all */
+    bool resume;                      /* continue from run_dir's latest checkpoint if there is one */
+    const char *load_path;            /* checkpoint to start from */
+    bool load_weights_only;
+    bool allow_no_effect;             /* waives the error of a method that matched nothing */
+    bool profile;
+    const char *recipe_text;          /* stored in run_dir/recipe.yaml and summary.json; NULL = none */
+    const char *command;              /* stored in summary.json */
+} vv_trainer_opts;
+#define VV_TRAINER_DEFAULTS                                                                        \
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, "1ep", "1ep", {NULL, 0}, NULL, 1.0, NULL, NULL,  \
+     VV_PRECISION_FP32, NULL, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, false, NULL, false, false, false, \
+     NULL, NULL}
+
+/* Takes what opts marks as taken, even on failure. Fires INIT (surgery), loads a checkpoint if asked,
+   resolves the plan; what cannot work fails here. */
+VV_API VV_MUST_USE vv_status vv_trainer_new(VV_OWNED vv_trainer **out, const vv_trainer_opts *opts);
+VV_API void vv_trainer_free(VV_TAKES vv_trainer *trainer);
+/* The printed plan (G4): schedule on one axis, evaluation and save points, methods in order with what
+   they do, parameters, memory, threads, precision, kernels. */
+VV_API VV_MUST_USE vv_status vv_trainer_plan(vv_trainer *trainer, vv_str *out);
+/* Trains up to max_duration (absolute: a resumed or finished run does only what is missing; VV_OK and
+   nothing done if nothing is). */
+VV_API VV_MUST_USE vv_status vv_trainer_fit(vv_trainer *trainer);
+/* Evaluates now. */
+VV_API VV_MUST_USE vv_status vv_trainer_eval(vv_trainer *trainer);
+/* Outputs (logits) of every sample of a loader, f32 [count, classes]. */
+VV_API VV_MUST_USE vv_status vv_trainer_predict(vv_trainer *trainer, vv_loader *loader,
+                                                VV_OWNED vv_tensor **out);
+VV_API VV_MUST_USE vv_status vv_trainer_save(vv_trainer *trainer, const char *path);
+VV_API VV_MUST_USE vv_status vv_trainer_load(vv_trainer *trainer, const char *path, bool weights_only);
+/* Makes fit stop cleanly after the current batch (async-signal-safe): it saves and returns
+   VV_EINTERRUPTED. */
+VV_API void vv_trainer_interrupt(vv_trainer *trainer);
+VV_API VV_BORROWED vv_state *vv_trainer_state(vv_trainer *trainer);
+VV_API VV_BORROWED vv_graph *vv_trainer_graph(vv_trainer *trainer);
+/* summary.json's contents as of now. */
+VV_API VV_MUST_USE vv_status vv_trainer_summary(vv_trainer *trainer, vv_str *out);
+
+VV_END_DECLS
+
+#endif

@@ -1,0 +1,26 @@
+/* vivace.h - everything a user of the library needs. Extensions also include vivace/ext/ headers. */
+#ifndef VIVACE_VIVACE_H
+#define VIVACE_VIVACE_H
+
+#include <vivace/attr.h>
+#include <vivace/data.h>
+#include <vivace/describe.h>
+#include <vivace/graph.h>
+#include <vivace/memory.h>
+#include <vivace/methods.h>
+#include <vivace/model.h>
+#include <vivace/models.h>
+#include <vivace/nn.h>
+#include <vivace/ops.h>
+#include <vivace/optim.h>
+#include <vivace/recipe.h>
+#include <vivace/registry.h>
+#include <vivace/rng.h>
+#include <vivace/safetensors.h>
+#include <vivace/status.h>
+#include <vivace/str.h>
+#include <vivace/tensor.h>
+#include <vivace/train.h>
+#include <vivace/training_time.h>
+
+#endif
