@@ -21,7 +21,8 @@ typedef struct vv_rng {
 /* The cursor at the start of sequence (seed, stream, step). Streams are named by a text (hashed):
    "shuffle", "mixup", "dropout", ... so that methods do not disturb each other. */
 VV_API vv_rng vv_rng_at(uint64_t seed, const char *stream, uint64_t step);
-/* Same, with a second number beside the step (an index within it: sample, node, ...). */
+/* Same, with a second number beside the step (an index within it: sample, node, ...); index 0 is
+   vv_rng_at's sequence. */
 VV_API vv_rng vv_rng_at2(uint64_t seed, const char *stream, uint64_t step, uint32_t index);
 /* 32-bit hash of a stream's name, as used by vv_rng_at. */
 VV_API uint32_t vv_rng_stream(const char *name);
@@ -38,6 +39,12 @@ VV_API double vv_rng_normal(vv_rng *rng);                          /* mean 0, va
 VV_API double vv_rng_gamma(vv_rng *rng, double shape);             /* shape > 0, scale 1 */
 VV_API double vv_rng_beta(vv_rng *rng, double a, double b);        /* a, b > 0 */
 VV_API void vv_rng_permutation(vv_rng *rng, int64_t *out, int64_t count); /* of 0..count-1 */
+
+/* Counter-based draw number `element` of random node `id`: uniform in [0,1), 24 bits. The definition
+   every DROPOUT and RANDOM kernel follows: keep iff uniform >= p. */
+VV_API float vv_random_element(uint64_t seed, uint64_t step, uint64_t id, uint64_t element);
+/* Elements 4 * block .. 4 * block + 3 of the same, at the price of one. */
+VV_API void vv_random_block(uint64_t seed, uint64_t step, uint64_t id, uint64_t block, float out[4]);
 
 VV_END_DECLS
 

@@ -26,7 +26,8 @@ VV_API void vv_str_clear(vv_str *str);
 VV_API void vv_str_fini(vv_str *str);
 
 /* Index of the candidate nearest to `word` by edit distance (case ignored), -1 if none is near
-   enough to be meant (distance > max(2, length / 3)). `at(ctx, i)` gives candidate i. */
+   enough to be meant (distance > max(2, length / 3), or nothing in common). `at(ctx, i)` gives
+   candidate i. */
 VV_API int vv_nearest(const char *word, const char *(*at)(const void *ctx, int i), const void *ctx,
                       int count);
 

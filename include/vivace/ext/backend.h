@@ -7,6 +7,7 @@
 #define VIVACE_EXT_BACKEND_H
 
 #include <vivace/ops.h>
+#include <vivace/rng.h>
 
 VV_BEGIN_DECLS
 
@@ -171,9 +172,7 @@ struct vv_backend {
    instead of its operand x. */
 VV_API bool vvi_unary_grad_uses_y(vv_unary kind);
 
-/* Counter-based draw number `element` of random node `id`: uniform in [0,1). The definition every
-   DROPOUT kernel follows: keep iff uniform >= p. */
-VV_API float vv_random_element(uint64_t seed, uint64_t step, uint64_t id, uint64_t element);
+/* Random kernels draw with vv_random_element and vv_random_block of rng.h. */
 
 VV_END_DECLS
 

@@ -1,0 +1,84 @@
+/* cpu.c - what the processor can do, and how many threads kernels use. */
+#include <vivace/graph.h>
+
+#include <stdatomic.h>
+
+#include "vvi_config.h"
+
+#if VVI_HAVE_OPENMP
+#include <omp.h>
+#endif
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* XCR0: which register files the operating system saves. */
+static uint64_t saved_registers(void)
+{
+    uint32_t lo, hi;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return (uint64_t)hi << 32 | lo;
+}
+
+static bool detect_bf16(void)
+{
+    enum { OSXSAVE = 1 << 27, AMX_BF16 = 1 << 22, AVX512_BF16 = 1 << 5 };
+    const uint64_t zmm = 0xe6, tiles = 0x60000;
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE))
+        return false;
+    const uint64_t saved = saved_registers();
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return false;
+    const bool amx = d & AMX_BF16;
+    if (a < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d))
+        a = 0;
+    const bool avx512 = a & AVX512_BF16;
+    return (saved & zmm) == zmm && (avx512 || (amx && (saved & tiles) == tiles));
+}
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+static bool detect_bf16(void)
+{
+    const unsigned long hwcap2_bf16 = 1ul << 14;
+    return getauxval(AT_HWCAP2) & hwcap2_bf16;
+}
+#else
+static bool detect_bf16(void)
+{
+    return false;
+}
+#endif
+
+bool vv_cpu_has_bf16(void)
+{
+    static atomic_int known; /* 0 = not asked yet, 1 = no, 2 = yes */
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!answer) {
+        answer = detect_bf16() ? 2 : 1;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == 2;
+}
+
+static atomic_int thread_count; /* 0 = as many as there are */
+
+void vv_set_threads(int count)
+{
+    atomic_store(&thread_count, count < 0 ? 0 : count);
+}
+
+int vv_threads(void)
+{
+    const int wanted = atomic_load_explicit(&thread_count, memory_order_relaxed);
+#if VVI_HAVE_OPENMP
+    if (wanted > 0)
+        return wanted;
+    const int found = omp_get_max_threads();
+    return found > 0 ? found : 1;
+#else
+    (void)wanted;
+    return 1;
+#endif
+}
