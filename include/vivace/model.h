@@ -24,6 +24,9 @@ struct vv_model {
    class indices or soft targets. */
 VV_API VV_MUST_USE vv_status vv_classifier_new(VV_OWNED vv_model **out, VV_TAKES vv_module *net,
                                                int64_t classes);
+/* Same after PyTorch's default initialisation from `seed`: how most descriptors' build ends. */
+VV_API VV_MUST_USE vv_status vv_classifier_build(VV_OWNED vv_model **out, VV_TAKES vv_module *net,
+                                                 int64_t classes, uint64_t seed);
 VV_API void vv_model_free(VV_TAKES vv_model *model);
 /* Loss of each item, f32 [N] (or [N,...]); target as in vv_cross_entropy. */
 VV_API vv_node *vv_model_loss(const vv_model *model, vv_node *output, vv_node *target);
@@ -40,6 +43,10 @@ typedef struct vv_model_desc {
                        uint64_t seed);
     bool own_init; /* a recipe's `initializers` are refused with a sentence */
 } vv_model_desc;
+/* For `build` of image classifiers: a sentence unless the data are images [H,W,C] of at least
+   min_side by min_side pixels, with classes. */
+VV_API VV_MUST_USE vv_status vv_model_need_image(const char *name, const vv_sample_spec *input,
+                                                 int64_t min_side);
 VV_API VV_MUST_USE vv_status vv_model_build(VV_OWNED vv_model **out, const vv_model_desc *desc,
                                             const void *opts, const vv_sample_spec *input,
                                             uint64_t seed);

@@ -18,6 +18,7 @@ typedef struct vv_param {
     vv_tensor *grad;   /* f32, same shape; made on first use, NULL before */
     bool frozen;       /* bit-equal from now on: no gradient, momentum, decay */
     int refs;
+    int owners;        /* modules that list it; above 1 = shared (tied weights) */
 } vv_param;
 VV_API VV_MUST_USE vv_status vv_param_new(VV_OWNED vv_param **out, int ndim, const int64_t *shape);
 VV_API VV_OWNED vv_param *vv_param_keep(vv_param *param);
@@ -39,7 +40,8 @@ VV_API void vv_module_free(VV_TAKES vv_module *module);
 VV_API void *vv_module_self(vv_module *module);
 VV_API VV_BORROWED const vv_module_class *vv_module_type(const vv_module *module);
 
-/* Adding parts; names become path components and state keys. */
+/* Adding parts; names become path components and state keys: at most 63 bytes, no dot, unique within
+   the module. A path longer than 1023 bytes is cut. */
 VV_API VV_MUST_USE vv_status vv_module_add_child(vv_module *module, const char *name,
                                                  VV_TAKES vv_module *child);
 VV_API VV_MUST_USE vv_status vv_module_add_param(vv_module *module, const char *name,
@@ -100,7 +102,8 @@ VV_API VV_MUST_USE vv_status vv_module_replace(vv_module *root, const vv_policy 
 
 /* ---- initialisers, in the given order to every layer (models_data spec 1) ---- */
 /* names: "kaiming_normal", "kaiming_uniform", "xavier_uniform", "xavier_normal", "bn_uniform",
-   "bn_ones", "linear_log_constant_bias", comma-separated. Draws depend on (seed, parameter path). */
+   "bn_ones", "linear_log_constant_bias", and "kaiming_normal_fan_out" (convolutions only: how
+   torchvision's ResNets start), comma-separated. Draws depend on (seed, parameter path). */
 VV_API VV_MUST_USE vv_status vv_module_init(vv_module *module, const char *names, uint64_t seed);
 /* PyTorch's default initialisation of every layer (what constructors leave is zeros/ones). */
 VV_API VV_MUST_USE vv_status vv_module_init_default(vv_module *module, uint64_t seed);
@@ -158,7 +161,9 @@ VV_API VV_MUST_USE vv_status vv_flatten_new(VV_OWNED vv_module **out);
 VV_API VV_MUST_USE vv_status vv_embedding_new(VV_OWNED vv_module **out, int64_t rows, int64_t dim);
 /* Children called one after the other; add them with vv_module_add_child. */
 VV_API VV_MUST_USE vv_status vv_sequential_new(VV_OWNED vv_module **out);
-/* Adds `child` under its position ("0", "1", ...), or frees it and returns `made` if that failed. */
+/* Adds `child` under its position ("0", "1", ...), or frees it and returns `made` if that failed. The
+   call that makes the child must be a statement of its own before: C leaves the order of arguments
+   open. */
 VV_API VV_MUST_USE vv_status vv_sequential_push(vv_module *sequential, vv_status made,
                                                 VV_TAKES vv_module *child);
 VV_API VV_MUST_USE vv_status vv_identity_new(VV_OWNED vv_module **out);

@@ -1,0 +1,122 @@
+/* model.c - a classifier: net, loss, and the making of a described model. */
+#include <vivace/model.h>
+
+#include <vivace/memory.h>
+
+vv_status vv_classifier_new(vv_model **out, vv_module *net, int64_t classes)
+{
+    vv_model *model = NULL;
+    vv_status status = VV_OK;
+
+    *out = NULL;
+    if (!net || classes < 1) {
+        status = vv_fail(VV_EINVAL, net ? "classifier: %lld classes; at least one is needed"
+                                        : "classifier: no net for %lld classes",
+                         (long long)classes);
+        goto out;
+    }
+    VV_GO(vv_alloc(&model, sizeof *model));
+    model->net = net;
+    model->task = VV_TASK_CLASSIFY;
+    model->classes = classes;
+    model->ignore_index = -100;
+    model->name = vv_module_type(net)->name;
+    *out = model;
+    return VV_OK;
+out:
+    vv_module_free(net);
+    return status;
+}
+
+vv_status vv_classifier_build(vv_model **out, vv_module *net, int64_t classes, uint64_t seed)
+{
+    vv_status status = net ? vv_module_init_default(net, seed) : VV_OK;
+
+    *out = NULL;
+    if (status != VV_OK) {
+        vv_module_free(net);
+        return status;
+    }
+    return vv_classifier_new(out, net, classes);
+}
+
+void vv_model_free(vv_model *model)
+{
+    if (!model)
+        return;
+    vv_module_free(model->net);
+    vv_tensor_free(model->class_weights);
+    vv_dealloc(model);
+}
+
+vv_node *vv_model_loss(const vv_model *model, vv_node *output, vv_node *target)
+{
+    vv_node *weights = NULL;
+
+    if (!output || !target)
+        return NULL;
+    if (model->class_weights)
+        weights = vv_leaf(vv_node_graph(output), model->class_weights);
+    return vv_cross_entropy(output, target, weights, model->ignore_index);
+}
+
+int64_t vv_model_loss_items(const vv_model *model, const vv_tensor *target)
+{
+    int64_t items = 0;
+
+    if (!vv_dtype_is_float(target->dtype)) {
+        for (int64_t i = 0; i < target->count; i++)
+            items += (int64_t)vv_tensor_get(target, i) != model->ignore_index;
+        return items;
+    }
+
+    const int64_t classes = target->ndim ? target->shape[target->ndim - 1] : 1;
+
+    for (int64_t row = 0; row < target->count; row += classes) {
+        bool any = false;
+
+        for (int64_t k = 0; k < classes && !any; k++)
+            any = vv_tensor_get(target, row + k) != 0.0;
+        items += any;
+    }
+    return items;
+}
+
+vv_status vv_model_need_image(const char *name, const vv_sample_spec *input, int64_t min_side)
+{
+    if (!input || input->input_ndim != 3)
+        return vv_fail(VV_EINVAL, "%s: needs images [height,width,channels], the data have %d dimensions",
+                       name, input ? input->input_ndim : 0);
+    if (input->input_shape[0] < min_side || input->input_shape[1] < min_side)
+        return vv_fail(VV_EINVAL, "%s: needs images of at least %lldx%lld, the data have %lldx%lld", name,
+                       (long long)min_side, (long long)min_side, (long long)input->input_shape[0],
+                       (long long)input->input_shape[1]);
+    if (input->classes < 1)
+        return vv_fail(VV_EINVAL, "%s: needs data with classes; these have none", name);
+    return VV_OK;
+}
+
+vv_status vv_model_build(vv_model **out, const vv_model_desc *desc, const void *opts,
+                         const vv_sample_spec *input, uint64_t seed)
+{
+    void *own = NULL;
+    vv_model *model = NULL;
+    vv_status status = VV_OK;
+    bool filled = false;
+
+    *out = NULL;
+    if (!desc || !input)
+        return vv_fail(VV_EINVAL, "model: no %s given", desc ? "description of the data" : "descriptor");
+    VV_GO(vv_alloc(&own, desc->desc.opts_size));
+    VV_GO(opts ? vv_opts_copy(&desc->desc, own, opts) : vv_opts_init(&desc->desc, own));
+    filled = true;
+    VV_GO(vv_fail_within(vv_opts_check(&desc->desc, own), "model %s", desc->desc.name));
+    VV_GO(vv_fail_within(desc->build(&model, own, input, seed), "model %s", desc->desc.name));
+    model->name = desc->desc.name;
+    *out = model;
+out:
+    if (filled)
+        vv_opts_fini(&desc->desc, own);
+    vv_dealloc(own);
+    return status;
+}
