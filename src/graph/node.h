@@ -3,6 +3,7 @@
 #define VVI_NODE_H
 
 #include <vivace/ext/backend.h>
+#include <vivace/training_time.h>
 
 #define VVI_MAX_OUT 4
 
@@ -23,6 +24,7 @@ struct vv_node {
     vvi_shape out[VVI_MAX_OUT];
     uint32_t id;       /* position in the graph: operands come before their users */
     vv_tensor *tensor; /* leaf's tensor, or the value once computed; kept by the graph */
+    void *leaf_data;   /* leaves: the elements */
     const char *name;  /* scope and op, for errors and profiles */
     vv_node *next_made; /* graph's list, in order of creation */
     struct vvi_binding *binding;
