@@ -24,15 +24,19 @@ typedef struct vv_optimizer_slot { /* one parameter's data during a step, all f3
     float *state[4];
     int64_t count;
     int64_t step; /* 1 on this parameter's first step */
-} vv_optimizer_slot;
+} vv_optimizer_slot; /* state[i] is NULL where uses_state says no */
 typedef struct vv_optimizer_desc {
-    vv_desc desc;    /* fields of the group options */
-    int state_count; /* state tensors per parameter */
+    vv_desc desc;    /* fields of the group options; a float field "lr" is required */
+    int state_count; /* state tensors per parameter, at most 4; zeroed before the first step */
     const char *const *state_names; /* "momentum_buffer"; "exp_avg", "exp_avg_sq", ... */
     /* One pass over elements [first, last) of a parameter. lr is the current one. Must be
        element-wise: the library splits work over threads freely. */
     void (*update)(const void *opts, double lr, double initial_lr, const vv_optimizer_slot *slot,
                    int64_t first, int64_t last);
+    /* Whether these options need state tensor i (NULL: every one). */
+    bool (*uses_state)(const void *opts, int i);
+    /* Refuses options that do not go together, with a sentence. May be NULL. */
+    vv_status (*check)(const void *opts);
 } vv_optimizer_desc;
 
 /* Optimizer over every parameter of the tree, in one group. opts: struct of desc (NULL = defaults). */
@@ -40,32 +44,38 @@ VV_API VV_MUST_USE vv_status vv_optimizer_new(VV_OWNED vv_optimizer **out,
                                               const vv_optimizer_desc *desc, const void *opts,
                                               vv_module *module);
 VV_API void vv_optimizer_free(VV_TAKES vv_optimizer *optimizer);
-/* Moves the parameters for which `match` says true into a new group with its own options. */
+/* Moves the parameters for which `match` says true into a new group with its own options (NULL =
+   defaults). VV_ENOTFOUND if none matches. */
 VV_API VV_MUST_USE vv_status vv_optimizer_split(vv_optimizer *optimizer, vv_module *module,
                                                 bool (*match)(void *ctx, const char *path,
                                                               vv_module *owner, vv_param *param),
                                                 void *ctx, const void *opts);
-/* One step from the parameters' `grad`; parameters that are frozen or have no grad are left alone. */
+/* One step from the parameters' `grad`; parameters that are frozen or have no grad are left alone:
+   value, state and step count. A failed step has changed nothing. */
 VV_API VV_MUST_USE vv_status vv_optimizer_step(vv_optimizer *optimizer);
 /* Multiplier of every group's initial learning rate (set by schedules). */
 VV_API void vv_optimizer_set_lr_factor(vv_optimizer *optimizer, double factor);
-VV_API double vv_optimizer_lr(const vv_optimizer *optimizer, int group);
+VV_API double vv_optimizer_lr(const vv_optimizer *optimizer, int group); /* NaN: no such group */
 VV_API int vv_optimizer_group_count(const vv_optimizer *optimizer);
 VV_API int vv_optimizer_param_count(const vv_optimizer *optimizer);
 VV_API VV_BORROWED const vv_optimizer_desc *vv_optimizer_type(const vv_optimizer *optimizer);
-/* After surgery: makes the set of parameters equal to the tree's. */
+/* After surgery: makes the set of parameters equal to the tree's. State of removed ones is dropped,
+   kept ones keep their order, added ones come last and join the group of the removed ones
+   (VV_ESTATE, nothing changed, if several groups leave that open). */
 VV_API VV_MUST_USE vv_status vv_optimizer_sync(vv_optimizer *optimizer, vv_module *module);
 /* VV_EINTERNAL with the first difference if the sets differ. */
 VV_API VV_MUST_USE vv_status vv_optimizer_check(const vv_optimizer *optimizer, vv_module *module);
-/* State tensors by name "<param path>.<state name>" and step counts, for checkpoints. */
+/* State tensors by name "<param path>.<state name>" and step counts "<param path>.step" (i64, []), for
+   checkpoints. load: every parameter must be there; a failed load has changed nothing. Learning rates
+   are settings, not state. */
 VV_API VV_MUST_USE vv_status vv_optimizer_each_state(vv_optimizer *optimizer, vv_module *module,
                                                      vv_state_fn fn, void *ctx);
 VV_API VV_MUST_USE vv_status vv_optimizer_load(vv_optimizer *optimizer, vv_module *module,
                                                const vv_tensor *(*find)(void *ctx, const char *name),
                                                void *ctx);
 
-/* Gradients of a tree: allocate (zeroed) where missing; global L2 norm in double over non-frozen
-   ones; scale all. */
+/* Gradients of a tree, frozen parameters left out: allocate (zeroed) where missing; global L2 norm in
+   double (the same bits for any number of threads); scale all. */
 VV_API VV_MUST_USE vv_status vv_grads_ensure(vv_module *module);
 VV_API VV_MUST_USE vv_status vv_grads_norm(vv_module *module, double *out);
 VV_API void vv_grads_scale(vv_module *module, double factor);
@@ -80,6 +90,13 @@ typedef struct vv_schedule_desc {
     vv_status (*check)(const void *opts, const vv_axis *axis, double ssr);
 } vv_schedule_desc;
 typedef struct vv_schedule vv_schedule;
+/* Options struct of every built-in schedule; each reads the fields in its own table. */
+typedef struct vv_schedule_settings {
+    vv_time t_max, t_warmup, t_0, t_peak, step_size, decay_period;
+    vv_times milestones;
+    double gamma, alpha, alpha_i, alpha_f, power, t_mult;
+    bool scale_warmup;
+} vv_schedule_settings;
 VV_API VV_MUST_USE vv_status vv_schedule_new(VV_OWNED vv_schedule **out, const vv_schedule_desc *desc,
                                              const void *opts);
 VV_API void vv_schedule_free(VV_TAKES vv_schedule *schedule);

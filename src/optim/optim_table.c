@@ -1,0 +1,21 @@
+/* optim_table.c - the built-in optimizers by name. */
+#include <string.h>
+
+#include "optim/optim_kernels.h"
+
+static const vv_optimizer_desc *const table[] = {
+    &vvi_adam, &vvi_adamw, &vvi_decoupled_adamw, &vvi_decoupled_sgdw, &vvi_sgd, NULL,
+};
+
+const vv_optimizer_desc *const *vv_optimizer_table(void)
+{
+    return table;
+}
+
+const vv_optimizer_desc *vv_optimizer_find(const char *name)
+{
+    for (int i = 0; table[i]; i++)
+        if (strcmp(table[i]->desc.name, name) == 0)
+            return table[i];
+    return NULL;
+}
