@@ -174,7 +174,8 @@ static char *map_aligned(size_t span, size_t align)
     size_t slack = align > page_bytes() ? align : 0;
     if (span > SIZE_MAX - slack)
         return NULL;
-    char *raw = mmap(NULL, span + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *raw =
+        mmap(NULL, span + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED)
         return NULL;
     if (!slack)

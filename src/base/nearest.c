@@ -33,7 +33,8 @@ static int edit_distance(const char *a, int a_length, const char *b, int b_lengt
     return row[b_length];
 }
 
-int vv_nearest(const char *word, const char *(*at)(const void *ctx, int i), const void *ctx, int count)
+int vv_nearest(const char *word, const char *(*at)(const void *ctx, int i), const void *ctx,
+               int count)
 {
     size_t length = strlen(word);
     if (length == 0 || length > WORD_MAX)

@@ -13,7 +13,8 @@ static bool make_room(vv_str *str, size_t more)
     if (str->status != VV_OK)
         return false;
     if (more > SIZE_MAX / 2 - str->length - 1) {
-        str->status = vv_fail(VV_ENOMEM, "out of memory: a text of %zu more bytes is too long", more);
+        str->status =
+            vv_fail(VV_ENOMEM, "out of memory: a text of %zu more bytes is too long", more);
         return false;
     }
     size_t need = str->length + more + 1;
@@ -68,7 +69,8 @@ void vv_str_addf(vv_str *str, const char *format, ...)
     str->length += (size_t)length;
 }
 
-/* Length of the UTF-8 sequence at `s` (RFC 3629: no overlong forms, no surrogates), 0 if it is none. */
+/* Length of the UTF-8 sequence at `s` (RFC 3629: no overlong forms, no surrogates), 0 if it is
+ * none. */
 static size_t utf8_length(const unsigned char *s)
 {
     if (s[0] < 0x80)

@@ -1,0 +1,254 @@
+/* file.c - files and folders: read whole, write whole or not at all. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <vivace/memory.h>
+
+/* One system call takes at most about 2 GiB. */
+#define CHUNK_BYTES ((size_t)1 << 30)
+
+struct vvi_file {
+    int fd;
+    const char *path; /* the one the user knows, for sentences */
+};
+
+static vv_status fail_errno(const char *what, const char *path, int error)
+{
+    vv_status status = error == ENOENT ? VV_ENOTFOUND : error == EEXIST ? VV_EEXIST : VV_EIO;
+    const char *hint = error == ENOSPC || error == EDQUOT
+                           ? "; free some space or choose another folder"
+                       : error == EACCES || error == EROFS ? "; choose a place you may write to"
+                                                           : "";
+    if (status == VV_ENOTFOUND || error == EISDIR)
+        hint = "; check the path";
+    return vv_fail(status, "cannot %s '%s': %s%s", what, path, strerror(error), hint);
+}
+
+static int open_retry(const char *path, int flags, mode_t mode)
+{
+    int fd;
+    do {
+        fd = open(path, flags | O_CLOEXEC, mode);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static vv_status read_to_end(char **data, size_t *length, int fd, size_t guess, const char *path)
+{
+    size_t capacity = guess + 1; /* one more, to see the end without growing */
+    VV_TRY(vv_realloc_array(data, capacity, 1));
+    for (;;) {
+        size_t room = capacity - *length;
+        if (room == 0) {
+            VV_TRY(vv_size_mul(&capacity, capacity, 2));
+            VV_TRY(vv_realloc_array(data, capacity, 1));
+            continue;
+        }
+        ssize_t n = read(fd, *data + *length, room < CHUNK_BYTES ? room : CHUNK_BYTES);
+        if (n == 0)
+            break;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_errno("read", path, errno);
+        *length += (size_t)n;
+    }
+    if (*length == capacity)
+        VV_TRY(vv_realloc_array(data, capacity + 1, 1));
+    (*data)[*length] = '\0';
+    return VV_OK;
+}
+
+vv_status vvi_file_read_all(char **out, size_t *bytes, const char *path)
+{
+    *out = NULL;
+    if (bytes)
+        *bytes = 0;
+    vv_status status = VV_OK;
+    char *data = NULL;
+    size_t length = 0;
+    struct stat info;
+    int fd = open_retry(path, O_RDONLY, 0);
+    if (fd < 0)
+        return fail_errno("open", path, errno);
+    if (fstat(fd, &info)) {
+        status = fail_errno("read", path, errno);
+        goto out;
+    }
+    if (S_ISDIR(info.st_mode)) {
+        status = fail_errno("read", path, EISDIR);
+        goto out;
+    }
+    size_t guess = info.st_size > 0 ? (size_t)info.st_size : 4095;
+    VV_GO(read_to_end(&data, &length, fd, guess, path));
+    *out = data;
+    data = NULL;
+    if (bytes)
+        *bytes = length;
+out:
+    vv_dealloc(data);
+    close(fd);
+    return status;
+}
+
+vv_status vvi_file_put(vvi_file *file, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes) {
+        ssize_t n = write(file->fd, at, bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return fail_errno("write", file->path, n < 0 ? errno : ENOSPC);
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return VV_OK;
+}
+
+/* Opens "<path>.tmp-<pid>-<n>", a name nobody else uses; *name is the caller's to free. */
+static vv_status open_temporary(int *fd, char **name, const char *path)
+{
+    static _Atomic unsigned next;
+    size_t room;
+    VV_TRY(vv_size_add(&room, strlen(path), 48));
+    VV_TRY(vv_alloc(name, room));
+    do {
+        snprintf(*name, room, "%s.tmp-%ld-%u", path, (long)getpid(), atomic_fetch_add(&next, 1));
+        *fd = open_retry(*name, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    } while (*fd < 0 && errno == EEXIST);
+    return *fd < 0 ? fail_errno("write", path, errno) : VV_OK;
+}
+
+/* Makes a rename last through a power cut. File systems that cannot fsync a folder answer EINVAL.
+ */
+static vv_status sync_folder_of(const char *path)
+{
+    char *folder;
+    VV_TRY(vv_strdup(&folder, path));
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    int fd = open_retry(slash ? folder : ".", O_RDONLY | O_DIRECTORY, 0);
+    vv_status status = VV_OK;
+    if (fd >= 0 && fsync(fd) && errno != EINVAL && errno != EROFS)
+        status = fail_errno("write", path, errno);
+    if (fd >= 0)
+        close(fd);
+    vv_dealloc(folder);
+    return status;
+}
+
+vv_status vvi_file_write_atomic_with(const char *path, vvi_write_fn *write_content, const void *ctx)
+{
+    vv_status status = VV_OK;
+    vvi_file file = {.fd = -1, .path = path};
+    char *name = NULL;
+    bool made = false;
+    VV_GO(open_temporary(&file.fd, &name, path));
+    made = true;
+    VV_GO(write_content(&file, ctx));
+    if (fsync(file.fd)) {
+        status = fail_errno("write", path, errno);
+        goto out;
+    }
+    int closed = close(file.fd);
+    file.fd = -1;
+    if (closed || rename(name, path)) {
+        status = fail_errno("write", path, errno);
+        goto out;
+    }
+    made = false;
+    VV_GO(sync_folder_of(path));
+out:
+    if (file.fd >= 0)
+        close(file.fd);
+    if (made)
+        unlink(name);
+    vv_dealloc(name);
+    return status;
+}
+
+typedef struct span {
+    const void *data;
+    size_t bytes;
+} span;
+
+static vv_status put_span(vvi_file *file, const void *ctx)
+{
+    const span *content = ctx;
+    return vvi_file_put(file, content->data, content->bytes);
+}
+
+vv_status vvi_file_write_atomic(const char *path, const void *data, size_t bytes)
+{
+    const span content = {data, bytes};
+    return vvi_file_write_atomic_with(path, put_span, &content);
+}
+
+vv_status vvi_path_join(char **out, const char *folder, const char *name)
+{
+    *out = NULL;
+    size_t length = folder ? strlen(folder) : 0;
+    if (length == 0 || name[0] == '/')
+        return vv_strdup(out, name);
+    const char *slash = folder[length - 1] == '/' ? "" : "/";
+    size_t room;
+    VV_TRY(vv_size_add(&room, length + 2, strlen(name)));
+    VV_TRY(vv_alloc(out, room));
+    snprintf(*out, room, "%s%s%s", folder, slash, name);
+    return VV_OK;
+}
+
+static vv_status make_one(const char *path)
+{
+    if (mkdir(path, 0777) == 0 || vvi_is_folder(path))
+        return VV_OK;
+    return fail_errno("make the folder", path, errno);
+}
+
+vv_status vvi_mkdirs(const char *path)
+{
+    if (!path[0])
+        return VV_OK;
+    char *part;
+    VV_TRY(vv_strdup(&part, path));
+    vv_status status = VV_OK;
+    for (char *s = part + 1; *s; s++) {
+        if (*s != '/')
+            continue;
+        *s = '\0';
+        VV_GO(make_one(part));
+        *s = '/';
+    }
+    status = make_one(part);
+out:
+    vv_dealloc(part);
+    return status;
+}
+
+bool vvi_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+bool vvi_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+vv_status vvi_file_remove(const char *path)
+{
+    if (unlink(path) == 0 || errno == ENOENT)
+        return VV_OK;
+    return fail_errno("remove", path, errno);
+}

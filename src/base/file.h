@@ -1,0 +1,31 @@
+/* file.h - files and folders: read whole, write whole or not at all. */
+#ifndef VVI_FILE_H
+#define VVI_FILE_H
+
+#include <vivace/status.h>
+
+/* *out = the file's bytes and one NUL after them; *bytes (may be NULL) = their number without it.
+   VV_ENOTFOUND if there is no such file, VV_EIO otherwise. Freed with vv_dealloc. */
+VV_MUST_USE vv_status vvi_file_read_all(VV_OWNED char **out, size_t *bytes, const char *path);
+
+/* A file being written. */
+typedef struct vvi_file vvi_file;
+VV_MUST_USE vv_status vvi_file_put(vvi_file *file, const void *data, size_t bytes);
+
+/* Writes PATH whole or leaves it as it was: `write` fills a temporary file in the same folder,
+   which is fsynced, renamed to PATH, and the folder is fsynced. */
+typedef vv_status vvi_write_fn(vvi_file *file, const void *ctx);
+VV_MUST_USE vv_status vvi_file_write_atomic_with(const char *path, vvi_write_fn *write,
+                                                 const void *ctx);
+VV_MUST_USE vv_status vvi_file_write_atomic(const char *path, const void *data, size_t bytes);
+
+/* *out = "folder/name"; `name` alone if it is absolute or `folder` is empty. */
+VV_MUST_USE vv_status vvi_path_join(VV_OWNED char **out, const char *folder, const char *name);
+/* Makes a folder and those above it; one that exists is no error. */
+VV_MUST_USE vv_status vvi_mkdirs(const char *path);
+bool vvi_exists(const char *path);
+bool vvi_is_folder(const char *path);
+/* Removes a file; one that is not there is no error. */
+VV_MUST_USE vv_status vvi_file_remove(const char *path);
+
+#endif

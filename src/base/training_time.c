@@ -1,0 +1,386 @@
+/* training_time.c - units, texts and arithmetic of training time, and the clock. */
+#include <vivace/training_time.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/number.h"
+
+static const char *const unit_names[] = {
+    [VV_UNIT_ITERATION] = "iter", [VV_UNIT_EPOCH] = "ep",     [VV_UNIT_BATCH] = "ba",
+    [VV_UNIT_SAMPLE] = "sp",      [VV_UNIT_TOKEN] = "tok",    [VV_UNIT_DURATION] = "dur",
+    [VV_UNIT_SECOND] = "sec",     [VV_UNIT_NONE] = "no unit",
+};
+
+const char *vv_unit_name(vv_unit unit)
+{
+    return (unsigned)unit <= VV_UNIT_NONE ? unit_names[unit] : "no unit";
+}
+
+vv_time vv_time_of(int64_t count, vv_unit unit)
+{
+    if (unit == VV_UNIT_DURATION)
+        return vv_time_fraction((double)count);
+    if (unit == VV_UNIT_NONE)
+        return vv_time_none();
+    return (vv_time){.unit = unit, .count = count};
+}
+
+vv_time vv_time_fraction(double fraction)
+{
+    return (vv_time){.unit = VV_UNIT_DURATION, .fraction = fraction};
+}
+
+vv_time vv_time_none(void)
+{
+    return (vv_time){.unit = VV_UNIT_NONE};
+}
+
+bool vv_time_is_none(vv_time time)
+{
+    return time.unit == VV_UNIT_NONE;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* "1h20m40s" and its parts. Returns false if the text has another form or the seconds overflow. */
+static bool read_clock_form(int64_t *seconds, const char *text)
+{
+    static const struct {
+        char letter;
+        int64_t seconds;
+    } parts[] = {{'h', 3600}, {'m', 60}, {'s', 1}};
+    int64_t total = 0;
+    size_t part = 0;
+    if (!*text)
+        return false;
+    while (*text) {
+        int64_t number = 0;
+        const char *digits = text;
+        for (; *text >= '0' && *text <= '9'; text++) {
+            if (number > (INT64_MAX - 9) / 10)
+                return false;
+            number = number * 10 + (*text - '0');
+        }
+        if (text == digits)
+            return false;
+        while (part < 3 && parts[part].letter != (*text | 0x20))
+            part++;
+        if (part == 3 || number > (INT64_MAX - total) / parts[part].seconds)
+            return false;
+        total += number * parts[part].seconds;
+        part++;
+        text++;
+    }
+    *seconds = total;
+    return true;
+}
+
+static vv_status bad_text(const char *text)
+{
+    return vv_fail(
+        VV_EINVAL,
+        "'%s' is not a training time; write a number and a unit (ep, ba, sp, tok, iter, "
+        "dur, sec), such as 90ep, 500ba or 0.1dur, or hours, minutes and seconds, such as "
+        "1h20m",
+        text);
+}
+
+static vv_status read_unit(vv_unit *unit, const char *at, const char *text, vv_unit bare)
+{
+    if (*at == '\0') {
+        *unit = bare;
+        if (bare == VV_UNIT_NONE)
+            return vv_fail(
+                VV_EINVAL,
+                "'%s' has no unit; write %sep for epochs, %sba for batches, or another of "
+                "sp, tok, iter, dur, sec",
+                text, text, text);
+        return VV_OK;
+    }
+    for (int i = 0; i < VV_UNIT_NONE; i++) {
+        if (strcasecmp(at, unit_names[i]) == 0) {
+            *unit = (vv_unit)i;
+            return VV_OK;
+        }
+    }
+    return bad_text(text);
+}
+
+vv_status vv_time_parse(vv_time *out, const char *text, vv_unit bare)
+{
+    char word[512];
+    *out = vv_time_none();
+    const char *start = text;
+    while (is_space(*start))
+        start++;
+    size_t length = strlen(start);
+    while (length && is_space(start[length - 1]))
+        length--;
+    if (length >= sizeof word)
+        return vv_fail(VV_EINVAL, "a training time of %zu characters is too long", length);
+    memcpy(word, start, length);
+    word[length] = '\0';
+
+    int64_t seconds;
+    if (read_clock_form(&seconds, word)) {
+        *out = vv_time_of(seconds, VV_UNIT_SECOND);
+        return VV_OK;
+    }
+    vvi_number number;
+    const char *end = vvi_number_read(&number, word);
+    if (!end)
+        return bad_text(word);
+    vv_unit unit = bare;
+    VV_TRY(read_unit(&unit, end, word, bare));
+    if (unit == VV_UNIT_DURATION) {
+        *out = vv_time_fraction(number.value);
+        return VV_OK;
+    }
+    if (!number.is_whole && number.value == floor(number.value))
+        return vv_fail(VV_EINVAL, "'%s' is too large for a training time", word);
+    if (!number.is_whole)
+        return vv_fail(VV_ETYPE, "'%s': a time in %s is a whole number; only dur takes fractions",
+                       word, unit_names[unit]);
+    *out = vv_time_of(number.integer, unit);
+    return VV_OK;
+}
+
+const char *vv_time_text(vv_time time, char *buf, size_t buf_bytes)
+{
+    char number[40];
+    if (buf_bytes == 0)
+        return buf;
+    if (vv_time_is_none(time))
+        snprintf(buf, buf_bytes, "none");
+    else if (time.unit == VV_UNIT_DURATION)
+        snprintf(buf, buf_bytes, "%sdur", vvi_number_text(time.fraction, number, sizeof number));
+    else
+        snprintf(buf, buf_bytes, "%lld%s", (long long)time.count, vv_unit_name(time.unit));
+    return buf;
+}
+
+static vv_status same_unit(vv_time a, vv_time b, const char *verb)
+{
+    char a_text[48], b_text[48];
+    if (a.unit == b.unit && !vv_time_is_none(a))
+        return VV_OK;
+    return vv_fail(VV_ETYPE, "cannot %s %s and %s: both need the same unit", verb,
+                   vv_time_text(a, a_text, sizeof a_text), vv_time_text(b, b_text, sizeof b_text));
+}
+
+static vv_status add_counts(vv_time *out, vv_time a, int64_t b)
+{
+    if ((b > 0 && a.count > INT64_MAX - b) || (b < 0 && a.count < INT64_MIN - b))
+        return vv_fail(VV_EINVAL, "the time %lld%s plus %lld%s is too large", (long long)a.count,
+                       vv_unit_name(a.unit), (long long)b, vv_unit_name(a.unit));
+    *out = vv_time_of(a.count + b, a.unit);
+    return VV_OK;
+}
+
+vv_status vv_time_add(vv_time *out, vv_time a, vv_time b)
+{
+    *out = vv_time_none();
+    VV_TRY(same_unit(a, b, "add"));
+    if (a.unit != VV_UNIT_DURATION)
+        return add_counts(out, a, b.count);
+    *out = vv_time_fraction(a.fraction + b.fraction);
+    return VV_OK;
+}
+
+vv_status vv_time_sub(vv_time *out, vv_time a, vv_time b)
+{
+    *out = vv_time_none();
+    VV_TRY(same_unit(a, b, "subtract"));
+    if (a.unit == VV_UNIT_DURATION) {
+        *out = vv_time_fraction(a.fraction - b.fraction);
+        return VV_OK;
+    }
+    if (b.count == INT64_MIN)
+        return vv_fail(VV_EINVAL, "the time %lld%s is too small to subtract", (long long)b.count,
+                       vv_unit_name(b.unit));
+    return add_counts(out, a, -b.count);
+}
+
+vv_status vv_time_compare(int *out, vv_time a, vv_time b)
+{
+    *out = 0;
+    VV_TRY(same_unit(a, b, "compare"));
+    if (a.unit == VV_UNIT_DURATION)
+        *out = (a.fraction > b.fraction) - (a.fraction < b.fraction);
+    else
+        *out = (a.count > b.count) - (a.count < b.count);
+    return VV_OK;
+}
+
+/* Truncates to a whole number; what does not fit becomes the nearest that does, NaN becomes 0. */
+static int64_t truncated(double value)
+{
+    if (value >= 0x1p63)
+        return INT64_MAX;
+    if (value < -0x1p63)
+        return INT64_MIN;
+    return value == value ? (int64_t)value : 0;
+}
+
+vv_time vv_time_scale(vv_time time, double factor)
+{
+    if (time.unit == VV_UNIT_DURATION)
+        return vv_time_fraction(time.fraction * factor);
+    return vv_time_of(truncated((double)time.count * factor), time.unit);
+}
+
+vv_status vv_time_ratio(double *out, vv_time a, vv_time b)
+{
+    *out = 0.0;
+    VV_TRY(same_unit(a, b, "divide"));
+    double whole = b.unit == VV_UNIT_DURATION ? b.fraction : (double)b.count;
+    if (whole == 0.0)
+        return vv_fail(VV_EINVAL, "cannot divide by a time of 0%s", vv_unit_name(b.unit));
+    *out = (a.unit == VV_UNIT_DURATION ? a.fraction : (double)a.count) / whole;
+    return VV_OK;
+}
+
+vv_status vv_time_of_duration(vv_time *out, vv_time fraction, vv_time duration)
+{
+    char text[48];
+    *out = vv_time_none();
+    if (fraction.unit != VV_UNIT_DURATION)
+        return vv_fail(VV_ETYPE, "%s is not a fraction of the duration; write it in dur",
+                       vv_time_text(fraction, text, sizeof text));
+    if (vv_time_is_none(duration))
+        return vv_fail(VV_ETYPE, "%s: the run has no duration to take a fraction of",
+                       vv_time_text(fraction, text, sizeof text));
+    *out = vv_time_scale(duration, fraction.fraction);
+    return VV_OK;
+}
+
+static vv_status need_known(int64_t known, vv_time time, const char *what)
+{
+    char text[48];
+    if (known > 0)
+        return VV_OK;
+    return vv_fail(VV_EINVAL, "cannot turn %s into batches: %s is not known; give the time in ba",
+                   vv_time_text(time, text, sizeof text), what);
+}
+
+vv_status vv_time_to_batches(double *out, vv_time time, const vv_axis *axis)
+{
+    char text[48];
+    *out = 0.0;
+    double count = (double)time.count;
+    switch (time.unit) {
+    case VV_UNIT_BATCH:
+        *out = count;
+        return VV_OK;
+    case VV_UNIT_EPOCH:
+        VV_TRY(need_known(axis->batches_per_epoch, time, "the number of batches in an epoch"));
+        *out = count * (double)axis->batches_per_epoch;
+        return VV_OK;
+    case VV_UNIT_SAMPLE:
+        VV_TRY(need_known(axis->samples_per_batch, time, "the number of samples in a batch"));
+        *out = count / (double)axis->samples_per_batch;
+        return VV_OK;
+    case VV_UNIT_TOKEN:
+        VV_TRY(need_known(axis->tokens_per_batch, time, "the number of tokens in a batch"));
+        *out = count / (double)axis->tokens_per_batch;
+        return VV_OK;
+    case VV_UNIT_DURATION:
+        VV_TRY(need_known(axis->total_batches, time, "the length of the run"));
+        *out = time.fraction * (double)axis->total_batches;
+        return VV_OK;
+    case VV_UNIT_ITERATION:
+    case VV_UNIT_SECOND:
+    case VV_UNIT_NONE:
+        break;
+    }
+    return vv_fail(VV_ETYPE, "cannot turn %s into batches; give the time in ba, ep, sp, tok or dur",
+                   vv_time_text(time, text, sizeof text));
+}
+
+vv_status vv_timestamp_get(int64_t *out, const vv_timestamp *now, vv_unit unit)
+{
+    *out = 0;
+    switch (unit) {
+    case VV_UNIT_ITERATION:
+        *out = now->iteration;
+        return VV_OK;
+    case VV_UNIT_EPOCH:
+        *out = now->epoch;
+        return VV_OK;
+    case VV_UNIT_BATCH:
+        *out = now->batch;
+        return VV_OK;
+    case VV_UNIT_SAMPLE:
+        *out = now->sample;
+        return VV_OK;
+    case VV_UNIT_TOKEN:
+        *out = now->token;
+        return VV_OK;
+    case VV_UNIT_SECOND:
+        *out = truncated(now->total_seconds);
+        return VV_OK;
+    case VV_UNIT_DURATION:
+    case VV_UNIT_NONE:
+        break;
+    }
+    return vv_fail(VV_ETYPE,
+                   "a timestamp has no count in '%s'; ask in iter, ep, ba, sp, tok or sec",
+                   vv_unit_name(unit));
+}
+
+void vv_timestamp_next_batch(vv_timestamp *now, int64_t samples, int64_t tokens, double seconds)
+{
+    now->batch++;
+    now->batch_in_epoch++;
+    now->sample += samples;
+    now->sample_in_epoch += samples;
+    now->token += tokens;
+    now->token_in_epoch += tokens;
+    now->token_in_iteration += tokens;
+    now->total_seconds += seconds;
+    now->iteration_seconds += seconds;
+    now->epoch_seconds += seconds;
+    now->batch_seconds = seconds;
+}
+
+static void clear_epoch(vv_timestamp *now)
+{
+    now->batch_in_epoch = 0;
+    now->sample_in_epoch = 0;
+    now->token_in_epoch = 0;
+    now->epoch_seconds = 0.0;
+    now->batch_seconds = 0.0;
+}
+
+void vv_timestamp_next_epoch(vv_timestamp *now, double seconds)
+{
+    now->epoch++;
+    now->epoch_in_iteration++;
+    now->total_seconds += seconds;
+    now->iteration_seconds += seconds;
+    clear_epoch(now);
+}
+
+void vv_timestamp_next_iteration(vv_timestamp *now, double seconds)
+{
+    now->iteration++;
+    now->epoch_in_iteration = 0;
+    now->token_in_iteration = 0;
+    now->total_seconds += seconds;
+    now->iteration_seconds = 0.0;
+    clear_epoch(now);
+}
+
+double vv_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
