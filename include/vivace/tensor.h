@@ -83,6 +83,9 @@ VV_API VV_MUST_USE vv_status vv_tensor_copy(vv_tensor *dst, const vv_tensor *src
 VV_API VV_OWNED vv_tensor *vv_tensor_keep(vv_tensor *tensor);
 VV_API void vv_tensor_free(VV_TAKES vv_tensor *tensor);
 
+/* Nobody else holds this tensor or a view of its memory, so it may be written. */
+VV_API bool vv_tensor_unshared(const vv_tensor *tensor);
+
 VV_API bool vv_tensor_same_shape(const vv_tensor *a, const vv_tensor *b);
 VV_API void vv_tensor_fill(vv_tensor *tensor, double value);
 /* Element i in row-major order, as a double; set rounds to the tensor's dtype. */

@@ -227,6 +227,12 @@ void vv_tensor_free(vv_tensor *tensor)
     vv_dealloc(tensor);
 }
 
+bool vv_tensor_unshared(const vv_tensor *tensor)
+{
+    return __atomic_load_n(&tensor->refs, __ATOMIC_ACQUIRE) == 1 &&
+           __atomic_load_n(&tensor->storage->refs, __ATOMIC_ACQUIRE) == 1;
+}
+
 bool vv_tensor_same_shape(const vv_tensor *a, const vv_tensor *b)
 {
     if (a->ndim != b->ndim)
