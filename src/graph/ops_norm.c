@@ -156,14 +156,14 @@ vv_node *vv_group_norm(vv_node *x, vv_node *gamma, vv_node *beta, int64_t groups
     return make_norm(VV_OP_GROUP_NORM, eps, groups, x, gamma, beta, 2, shape, NULL, NULL);
 }
 
-/* A fresh reading of result `index` of a node. */
+/* The PICK of result `index` made with the node. Not a new one: where the value of this one is kept
+   already (a read in the middle of a step, eager mode) the forward pass is not run again for it. */
 static vv_node *pick(vv_node *node, int index)
 {
-    vv_attr attr = {.raw = {0}};
-    attr.pick.index = index;
-    const vvi_shape *out = &node->out[index];
-    return vvi_node_new(node->graph, VV_OP_PICK, &attr, out->dtype, out->ndim, out->shape, &node, 1,
-                        1);
+    vv_node *next = node->next_made;
+    while (next && !(next->op == VV_OP_PICK && next->in[0] == node && next->attr.pick.index == index))
+        next = next->next_made;
+    return next;
 }
 
 /* The gradient node with results dx, dgamma, dbeta; operands are dy, x, gamma, two statistics, y?. */
