@@ -63,22 +63,30 @@ bool vv_cpu_has_bf16(void)
 }
 
 static atomic_int thread_count; /* 0 = as many as there are */
+static atomic_int found_count;  /* what OpenMP offered when first asked; 0 = not asked yet */
+
+static int found_threads(void)
+{
+    int found = atomic_load_explicit(&found_count, memory_order_relaxed);
+    if (!found) {
+#if VVI_HAVE_OPENMP
+        found = omp_get_max_threads();
+#endif
+        if (found < 1)
+            found = 1;
+        atomic_store_explicit(&found_count, found, memory_order_relaxed);
+    }
+    return found;
+}
 
 void vv_set_threads(int count)
 {
+    found_threads();
     atomic_store(&thread_count, count < 0 ? 0 : count);
 }
 
 int vv_threads(void)
 {
     const int wanted = atomic_load_explicit(&thread_count, memory_order_relaxed);
-#if VVI_HAVE_OPENMP
-    if (wanted > 0)
-        return wanted;
-    const int found = omp_get_max_threads();
-    return found > 0 ? found : 1;
-#else
-    (void)wanted;
-    return 1;
-#endif
+    return wanted > 0 ? wanted : found_threads();
 }
