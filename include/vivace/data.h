@@ -96,8 +96,11 @@ typedef struct vv_batch {
     vv_tensor *mix_weight; /* f32 [N]: weight of mix_target; target has the rest */
     int64_t count;         /* N */
     int64_t epoch, index;  /* which batch of which epoch */
-    int64_t *sample;       /* index of each row in the data set */
+    int64_t *sample;       /* [N] index of each row in the data set */
+    struct vvi_batch_pool *pool; /* where a loader's batch returns to; NULL = made by hand */
 } vv_batch;
+/* Frees tensors, `sample` and the batch (a batch made by hand: all from vv_alloc and vv_tensor_new).
+   A loader's tensors go back to its pool; it writes to them again once nobody else holds them. */
 VV_API void vv_batch_free(VV_TAKES vv_batch *batch);
 /* Rows [first, first + count) as a batch that shares the tensors. */
 VV_API VV_MUST_USE vv_status vv_batch_rows(VV_OWNED vv_batch **out, vv_batch *batch, int64_t first,
@@ -115,14 +118,19 @@ typedef struct vv_loader_opts {
 } vv_loader_opts;
 /* batch_size 128, no shuffle, keep the last, seed 0, 1 worker, prefetch 2, all, no transform, rank 0 of 1. */
 #define VV_LOADER_DEFAULTS {128, false, false, 0, 1, 2, 0, {0, 0, false, false}, 0, 1}
-/* The data set must outlive the loader. */
+/* The data set must outlive the loader. A loader is used from one thread at a time. */
 VV_API VV_MUST_USE vv_status vv_loader_new(VV_OWNED vv_loader **out, vv_dataset *dataset,
                                            const vv_loader_opts *opts);
 VV_API void vv_loader_free(VV_TAKES vv_loader *loader);
 VV_API int64_t vv_loader_batch_count(const vv_loader *loader); /* batches per epoch */
-/* Positions at a batch of an epoch, at a cost that does not depend on the position. */
+/* Rows of a full batch, and samples one epoch gives (what drop_last drops is not counted). */
+VV_API int64_t vv_loader_batch_size(const vv_loader *loader);
+VV_API int64_t vv_loader_sample_count(const vv_loader *loader);
+/* Positions at a batch (0..batch_count; batch_count = the end) of an epoch, at a cost that does not
+   depend on the position. */
 VV_API VV_MUST_USE vv_status vv_loader_seek(vv_loader *loader, int64_t epoch, int64_t batch);
-/* *out = next batch, NULL at the end of the epoch. */
+/* *out = next batch, NULL at the end of the epoch; the call after that gives the next epoch's first.
+   After a failure the position is unchanged: the same batch may be tried again. */
 VV_API VV_MUST_USE vv_status vv_loader_next(vv_loader *loader, VV_OWNED vv_batch **out);
 /* Seconds the caller has waited in vv_loader_next so far. */
 VV_API double vv_loader_wait_seconds(const vv_loader *loader);

@@ -1,0 +1,51 @@
+/* loader_impl.h - what loader.c and prefetch.c share. */
+#ifndef VVI_LOADER_IMPL_H
+#define VVI_LOADER_IMPL_H
+
+#include <pthread.h>
+
+#include <vivace/data.h>
+
+#include "data/batch.h"
+#include "data/order.h"
+#include "data/transform.h"
+
+typedef struct vvi_prefetch vvi_prefetch;
+
+struct vv_loader {
+    vv_dataset *dataset;
+    vv_loader_opts opts;
+    int64_t count;   /* samples in use */
+    int64_t batches; /* per epoch */
+    bool images;     /* u8 images go through the transform; everything else is copied */
+    size_t input_bytes, target_bytes; /* of one sample in the data set */
+    vvi_transform transform;
+    vvi_order order;      /* under the prefetcher's lock, if there is one */
+    vvi_batch_pool *pool;
+    void *scratch;        /* one raw input, for the caller's thread */
+    int64_t epoch, batch; /* where the caller is */
+    double wait_seconds;
+    vvi_prefetch *prefetch; /* NULL with 0 workers */
+};
+
+/* Position on the axis of all batches of all epochs. */
+static inline int64_t vvi_loader_ticket(const vv_loader *loader)
+{
+    return loader->epoch * loader->batches + loader->batch;
+}
+
+/* Takes a batch from the pool and writes down which samples belong in it. Not thread-safe. */
+VV_MUST_USE vv_status vvi_loader_begin(vv_loader *loader, int64_t ticket, VV_OWNED vv_batch **out);
+/* Reads and transforms its samples. `scratch` holds one raw input. Any thread. */
+VV_MUST_USE vv_status vvi_loader_fill(const vv_loader *loader, vv_batch *batch, void *scratch);
+
+VV_MUST_USE vv_status vvi_prefetch_new(VV_OWNED vvi_prefetch **out, vv_loader *loader);
+/* Stops and joins the threads. */
+void vvi_prefetch_free(VV_TAKES vvi_prefetch *prefetch);
+/* Work starts over at this ticket. */
+void vvi_prefetch_seek(vvi_prefetch *prefetch, int64_t ticket);
+/* The batch of this ticket, which must be the next in order. */
+VV_MUST_USE vv_status vvi_prefetch_next(vvi_prefetch *prefetch, int64_t ticket,
+                                        VV_OWNED vv_batch **out);
+
+#endif
