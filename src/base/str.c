@@ -7,6 +7,8 @@
 
 #include <vivace/memory.h>
 
+#include "base/utf8.h"
+
 /* Room for `more` characters and the NUL; doubles, so that n appends cost O(n). */
 static bool make_room(vv_str *str, size_t more)
 {
@@ -69,24 +71,6 @@ void vv_str_addf(vv_str *str, const char *format, ...)
     str->length += (size_t)length;
 }
 
-/* Length of the UTF-8 sequence at `s` (RFC 3629: no overlong forms, no surrogates), 0 if it is
- * none. */
-static size_t utf8_length(const unsigned char *s)
-{
-    if (s[0] < 0x80)
-        return 1;
-    size_t n = s[0] >= 0xc2 && s[0] <= 0xdf ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : 0;
-    if (s[0] >= 0xf0 && s[0] <= 0xf4)
-        n = 4;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 static void add_escaped(vv_str *str, unsigned char c)
 {
     static const char named[] = "\b\f\n\r\t";
@@ -105,7 +89,7 @@ void vv_str_add_json(vv_str *str, const char *text)
     vv_str_add(str, "\"");
     const unsigned char *s = (const unsigned char *)(text ? text : "");
     while (*s) {
-        size_t n = utf8_length(s);
+        size_t n = vvi_utf8_length(s);
         if (n == 0) {
             /* JSON must be UTF-8: a stray byte becomes U+FFFD. */
             vv_str_add(str, "\\ufffd");
