@@ -31,7 +31,7 @@ static vv_rng rng_of(uint64_t seed, const char *path, const char *name)
     char stream[VVI_PATH_BYTES + VVI_NAME_BYTES + 8];
     char full[VVI_PATH_BYTES + VVI_NAME_BYTES];
 
-    snprintf(stream, sizeof stream, "init/%s", vvi_path_join(full, sizeof full, path, name));
+    snprintf(stream, sizeof stream, "init/%s", vvi_name_join(full, sizeof full, path, name));
     return vv_rng_at(seed, stream, 0);
 }
 

@@ -46,6 +46,6 @@ vv_status vvi_add_buffer(vv_module *module, const char *name, vv_dtype dtype, in
                          const int64_t *shape, double fill);
 
 /* "path.name" (or "name" if path is "") into buf; returns buf. */
-const char *vvi_path_join(char *buf, size_t buf_bytes, const char *path, const char *name);
+const char *vvi_name_join(char *buf, size_t buf_bytes, const char *path, const char *name);
 
 #endif

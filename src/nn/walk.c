@@ -6,7 +6,7 @@
 
 typedef enum vvi_part { PART_CHILD, PART_PARAM, PART_BUFFER } vvi_part;
 
-const char *vvi_path_join(char *buf, size_t buf_bytes, const char *path, const char *name)
+const char *vvi_name_join(char *buf, size_t buf_bytes, const char *path, const char *name)
 {
     snprintf(buf, buf_bytes, "%s%s%s", path, path[0] ? "." : "", name);
     return buf;
@@ -97,7 +97,7 @@ static bool parts_of(void *ctx, const char *path, vv_module *module)
 
         if (param->owners > 1 && first_slot(parts->root, PART_PARAM, param) != slot)
             continue;
-        vvi_path_join(name, sizeof name, path, slot->name);
+        vvi_name_join(name, sizeof name, path, slot->name);
         if (parts->on_param ? !parts->on_param(parts->ctx, name, module, param)
                             : !parts->on_state(parts->ctx, name, param->value))
             return false;
@@ -108,7 +108,7 @@ static bool parts_of(void *ctx, const char *path, vv_module *module)
 
         if (tensor->refs > 1 && first_slot(parts->root, PART_BUFFER, tensor) != slot)
             continue;
-        vvi_path_join(name, sizeof name, path, slot->name);
+        vvi_name_join(name, sizeof name, path, slot->name);
         if (parts->on_buffer ? !parts->on_buffer(parts->ctx, name, module, tensor)
                              : !parts->on_state(parts->ctx, name, tensor))
             return false;
