@@ -1,0 +1,17 @@
+/* mnist.h - the data set MNIST: 70,000 handwritten digits of 28x28 grey pixels. */
+#ifndef VIVACE_DATASETS_MNIST_H
+#define VIVACE_DATASETS_MNIST_H
+
+#include <vivace/data.h>
+
+VV_BEGIN_DECLS
+
+typedef struct vv_mnist_opts {
+    vv_dataset_common common;
+} vv_mnist_opts;
+
+VV_API extern const vv_dataset_desc vv_dataset_mnist;
+
+VV_END_DECLS
+
+#endif
