@@ -20,8 +20,7 @@ static bool ensure(void *ctx, const char *path, vv_module *owner, vv_param *para
     (void)owner;
     if (param->frozen || param->grad)
         return true;
-    walk->status =
-        vv_tensor_new(&param->grad, VV_F32, param->value->ndim, param->value->shape);
+    walk->status = vv_tensor_new(&param->grad, VV_F32, param->value->ndim, param->value->shape);
     (void)vv_fail_within(walk->status, "gradient of %s", path);
     return walk->status == VV_OK;
 }

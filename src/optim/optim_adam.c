@@ -1,5 +1,5 @@
-/* optim_adam.c - Adam (arXiv 1412.6980) with decay in the gradient, tied to the learning rate (AdamW),
- * or fully decoupled (arXiv 1711.05101); AMSGrad (arXiv 1904.09237) on request. */
+/* optim_adam.c - Adam (arXiv 1412.6980) with decay in the gradient, tied to the learning rate
+ * (AdamW), or fully decoupled (arXiv 1711.05101); AMSGrad (arXiv 1904.09237) on request. */
 #include <math.h>
 #include <stddef.h>
 
@@ -10,7 +10,8 @@ typedef struct adam_numbers {
     float l2, keep, rate, root, eps;  /* rate = lr / (1 - beta1^t), root = 1 / sqrt(1 - beta2^t) */
 } adam_numbers;
 
-/* m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2;  w <- keep w - rate m / (sqrt(v) root + eps) */
+/* m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2;  w <- keep w - rate m / (root sqrt(v) + eps),
+   with g taking l2 w along. */
 VVI_CLONES
 static void adam_plain(float *restrict w, const float *restrict g, float *restrict m,
                        float *restrict v, int64_t count, const adam_numbers *numbers)
@@ -68,16 +69,16 @@ static void step(const vv_adam_opts *o, double lr, double l2, double keep,
         adam_plain(w, g, m, v, last - first, &n);
 }
 
-static void adam_update(const void *opts, double lr, double initial_lr, const vv_optimizer_slot *slot,
-                        int64_t first, int64_t last)
+static void adam_update(const void *opts, double lr, double initial_lr,
+                        const vv_optimizer_slot *slot, int64_t first, int64_t last)
 {
     const vv_adam_opts *o = opts;
     (void)initial_lr;
     step(o, lr, o->weight_decay, 1.0, slot, first, last);
 }
 
-static void adamw_update(const void *opts, double lr, double initial_lr, const vv_optimizer_slot *slot,
-                         int64_t first, int64_t last)
+static void adamw_update(const void *opts, double lr, double initial_lr,
+                         const vv_optimizer_slot *slot, int64_t first, int64_t last)
 {
     const vv_adam_opts *o = opts;
     (void)initial_lr;
@@ -101,58 +102,67 @@ static vv_status check(const void *opts)
 {
     const vv_adam_opts *o = opts;
     if (o->beta1 >= 1.0 || o->beta2 >= 1.0)
-        return vv_fail(VV_EINVAL, "beta1 %g and beta2 %g must be below 1, or nothing new is ever averaged in",
+        return vv_fail(VV_EINVAL,
+                       "beta1 %g and beta2 %g must be below 1, or nothing new is ever averaged in",
                        o->beta1, o->beta2);
     return VV_OK;
 }
 
-#define AT(member) offsetof(vv_adam_opts, member)
-#define ADAM_FIELDS(beta2_default, decay_default, decay_help, decay_max)                           \
-    {"lr", "initial learning rate", VV_FIELD_FLOAT, AT(lr), "0.001", 0, 1e6, NULL},                \
-        {"beta1", "share kept of the average gradient, below 1", VV_FIELD_FLOAT, AT(beta1), "0.9", \
-         0, 1, NULL},                                                                              \
-        {"beta2", "share kept of the average squared gradient, below 1", VV_FIELD_FLOAT,           \
-         AT(beta2), beta2_default, 0, 1, NULL},                                                    \
-        {"eps", "added to the denominator", VV_FIELD_FLOAT, AT(eps), "1e-8", 0, 1, NULL},          \
-        {"weight_decay", decay_help, VV_FIELD_FLOAT, AT(weight_decay), decay_default, 0,           \
-         decay_max, NULL},                                                                         \
-    {                                                                                              \
-        "amsgrad", "divide by the largest average squared gradient so far", VV_FIELD_BOOL,         \
-            AT(amsgrad), "false", 0, 0, NULL                                                       \
-    }
+#define ROW(member, kind, fallback, max, help) \
+    VVI_OPTIM_ROW(vv_adam_opts, member, kind, fallback, max, help)
+#define LR ROW(lr, VV_FIELD_FLOAT, "0.001", 1e6, "initial learning rate")
+#define BETA1 ROW(beta1, VV_FIELD_FLOAT, "0.9", 1, "share kept of the average gradient, below 1")
+#define BETA2(fallback) \
+    ROW(beta2, VV_FIELD_FLOAT, fallback, 1, "share kept of the average squared gradient, below 1")
+#define EPS ROW(eps, VV_FIELD_FLOAT, "1e-8", 1, "added to the denominator")
+#define DECAY(fallback, max, help) ROW(weight_decay, VV_FIELD_FLOAT, fallback, max, help)
+#define AMSGRAD \
+    ROW(amsgrad, VV_FIELD_BOOL, "false", 0, "divide by the largest average squared gradient so far")
 
 static const vv_field adam_fields[] = {
-    ADAM_FIELDS("0.999", "0", "times the weight, added to the gradient", 1e6),
-    {NULL, NULL, VV_FIELD_BOOL, 0, NULL, 0, 0, NULL},
+    LR,
+    BETA1,
+    BETA2("0.999"),
+    EPS,
+    DECAY("0", 1e6, "times the weight, added to the gradient"),
+    AMSGRAD,
+    VVI_OPTIM_ROW_END,
 };
 static const vv_field adamw_fields[] = {
-    ADAM_FIELDS("0.999", "0.01", "times the learning rate: share of the weight taken off each step",
-                1e6),
-    {NULL, NULL, VV_FIELD_BOOL, 0, NULL, 0, 0, NULL},
+    LR,
+    BETA1,
+    BETA2("0.999"),
+    EPS,
+    DECAY("0.01", 1e6, "times the learning rate: share of the weight taken off each step"),
+    AMSGRAD,
+    VVI_OPTIM_ROW_END,
 };
 static const vv_field decoupled_fields[] = {
-    ADAM_FIELDS("0.95", "1e-5",
-                "share of the weight taken off each step at the initial learning rate", 1),
-    {NULL, NULL, VV_FIELD_BOOL, 0, NULL, 0, 0, NULL},
+    LR,
+    BETA1,
+    BETA2("0.95"),
+    EPS,
+    DECAY("1e-5", 1, "share of the weight taken off each step at the initial learning rate"),
+    AMSGRAD,
+    VVI_OPTIM_ROW_END,
 };
 static const char *const state_names[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL};
 
-#define ADAM(text, what, paper, rows, function)                                                    \
-    {                                                                                              \
-        .desc = {.kind = "optimizer",                                                              \
-                 .name = text,                                                                     \
-                 .summary = what,                                                                  \
-                 .cite = paper,                                                                    \
-                 .domains = "any",                                                                 \
-                 .fields = rows,                                                                   \
-                 .opts_size = sizeof(vv_adam_opts)},                                               \
-        .state_count = 3, .state_names = state_names, .update = function,                          \
-        .uses_state = uses_state, .check = check,                                                  \
+#define ADAM(text, what, paper, rows, function)                           \
+    {                                                                     \
+        .desc = {.kind = "optimizer",                                     \
+                 .name = text,                                            \
+                 .summary = what,                                         \
+                 .cite = paper,                                           \
+                 .domains = "any",                                        \
+                 .fields = rows,                                          \
+                 .opts_size = sizeof(vv_adam_opts)},                      \
+        .state_count = 3, .state_names = state_names, .update = function, \
+        .uses_state = uses_state, .check = check,                         \
     }
 
-const vv_optimizer_desc vvi_adam =
-    ADAM("adam", "Adam; weight decay is added to the gradient.", "Kingma & Ba, arXiv 1412.6980",
-         adam_fields, adam_update);
+const vv_optimizer_desc vvi_adam = ADAM("adam", "Adam; weight decay is added to the gradient.",
+                                        "Kingma & Ba, arXiv 1412.6980", adam_fields, adam_update);
 const vv_optimizer_desc vvi_adamw =
     ADAM("adamw", "Adam with weight decay times the learning rate, outside the averages.",
          "Loshchilov & Hutter, arXiv 1711.05101", adamw_fields, adamw_update);

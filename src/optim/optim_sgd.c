@@ -16,9 +16,9 @@ static void sgd_plain(float *restrict w, const float *restrict g, int64_t count,
 /* v <- mu v + gain d;  w <- keep w - lr (use_d d + use_v v). Nesterov: use_d 1, use_v momentum;
    otherwise 0 and 1. */
 VVI_CLONES
-static void sgd_momentum(float *restrict w, const float *restrict g, float *restrict v, int64_t count,
-                         float lr, float l2, float keep, float mu, float gain, float use_d,
-                         float use_v)
+static void sgd_momentum(float *restrict w, const float *restrict g, float *restrict v,
+                         int64_t count, float lr, float l2, float keep, float mu, float gain,
+                         float use_d, float use_v)
 {
     for (int64_t i = 0; i < count; i++) {
         float d = g[i] + l2 * w[i];
@@ -45,16 +45,16 @@ static void step(const vv_sgd_opts *o, double lr, double l2, double keep,
                  o->nesterov ? 1.0f : 0.0f, o->nesterov ? (float)o->momentum : 1.0f);
 }
 
-static void sgd_update(const void *opts, double lr, double initial_lr, const vv_optimizer_slot *slot,
-                       int64_t first, int64_t last)
+static void sgd_update(const void *opts, double lr, double initial_lr,
+                       const vv_optimizer_slot *slot, int64_t first, int64_t last)
 {
     const vv_sgd_opts *o = opts;
     (void)initial_lr;
     step(o, lr, o->weight_decay, 1.0, slot, first, last);
 }
 
-static void sgdw_update(const void *opts, double lr, double initial_lr, const vv_optimizer_slot *slot,
-                        int64_t first, int64_t last)
+static void sgdw_update(const void *opts, double lr, double initial_lr,
+                        const vv_optimizer_slot *slot, int64_t first, int64_t last)
 {
     const vv_sgd_opts *o = opts;
     double share = initial_lr == 0.0 ? 1.0 : lr / initial_lr;
@@ -71,33 +71,31 @@ static vv_status check(const void *opts)
 {
     const vv_sgd_opts *o = opts;
     if (o->nesterov && (o->momentum <= 0.0 || o->dampening != 0.0))
-        return vv_fail(VV_EINVAL,
-                       "nesterov needs momentum above 0 and dampening 0, not momentum %g and dampening "
-                       "%g: change one of the three",
-                       o->momentum, o->dampening);
+        return vv_fail(
+            VV_EINVAL,
+            "nesterov needs momentum above 0 and dampening 0, not momentum %g and dampening "
+            "%g: change one of the three",
+            o->momentum, o->dampening);
     return VV_OK;
 }
 
-#define AT(member) offsetof(vv_sgd_opts, member)
-#define SGD_FIELDS(decay_help, decay_max)                                                          \
-    {"lr", "initial learning rate", VV_FIELD_FLOAT, AT(lr), "0.1", 0, 1e6, NULL},                  \
-        {"momentum", "share of the last velocity that is kept", VV_FIELD_FLOAT, AT(momentum), "0", \
-         0, 1, NULL},                                                                              \
-        {"dampening", "share of the gradient kept out of the velocity", VV_FIELD_FLOAT,            \
-         AT(dampening), "0", 0, 1, NULL},                                                          \
-        {"weight_decay", decay_help, VV_FIELD_FLOAT, AT(weight_decay), "0", 0, decay_max, NULL},   \
-    {                                                                                              \
-        "nesterov", "look ahead along the velocity", VV_FIELD_BOOL, AT(nesterov), "false", 0, 0,   \
-            NULL                                                                                   \
-    }
+#define ROW(member, kind, fallback, max, help) \
+    VVI_OPTIM_ROW(vv_sgd_opts, member, kind, fallback, max, help)
+#define LR ROW(lr, VV_FIELD_FLOAT, "0.1", 1e6, "initial learning rate")
+#define MOMENTUM ROW(momentum, VV_FIELD_FLOAT, "0", 1, "share of the last velocity that is kept")
+#define DAMPENING \
+    ROW(dampening, VV_FIELD_FLOAT, "0", 1, "share of the gradient kept out of the velocity")
+#define DECAY(max, help) ROW(weight_decay, VV_FIELD_FLOAT, "0", max, help)
+#define NESTEROV ROW(nesterov, VV_FIELD_BOOL, "false", 0, "look ahead along the velocity")
 
 static const vv_field sgd_fields[] = {
-    SGD_FIELDS("times the weight, added to the gradient", 1e6),
-    {NULL, NULL, VV_FIELD_BOOL, 0, NULL, 0, 0, NULL},
+    LR,       MOMENTUM,          DAMPENING, DECAY(1e6, "times the weight, added to the gradient"),
+    NESTEROV, VVI_OPTIM_ROW_END,
 };
 static const vv_field sgdw_fields[] = {
-    SGD_FIELDS("share of the weight taken off each step at the initial learning rate", 1),
-    {NULL, NULL, VV_FIELD_BOOL, 0, NULL, 0, 0, NULL},
+    LR,        MOMENTUM,
+    DAMPENING, DECAY(1, "share of the weight taken off each step at the initial learning rate"),
+    NESTEROV,  VVI_OPTIM_ROW_END,
 };
 static const char *const state_names[] = {"momentum_buffer", NULL};
 
@@ -119,7 +117,8 @@ const vv_optimizer_desc vvi_sgd = {
 const vv_optimizer_desc vvi_decoupled_sgdw = {
     .desc = {.kind = "optimizer",
              .name = "decoupled_sgdw",
-             .summary = "SGD whose weight decay follows the schedule but not the learning rate's size.",
+             .summary =
+                 "SGD whose weight decay follows the schedule but not the learning rate's size.",
              .cite = "Loshchilov & Hutter, arXiv 1711.05101",
              .domains = "any",
              .fields = sgdw_fields,

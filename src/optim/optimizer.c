@@ -96,7 +96,8 @@ static void free_opts(const vv_optimizer *optimizer, void *opts)
     vv_dealloc(opts);
 }
 
-/* Appends a group; the caller may take it back by lowering group_count after freeing its options. */
+/* Appends a group; the caller may take it back by lowering group_count after freeing its options.
+ */
 static vv_status add_group(vv_optimizer *optimizer, const void *opts)
 {
     void *copy = NULL;
@@ -118,11 +119,13 @@ static vv_status check_type(const vv_optimizer_desc *type, size_t *lr_offset)
     if (!type || !type->update)
         return vv_fail(VV_EINVAL, "optimizer: no descriptor with an update function given");
     if (type->state_count < 0 || type->state_count > VVI_OPTIM_MAX_STATE)
-        return vv_fail(VV_EINVAL, "optimizer %s: %d state tensors per parameter, at most %d are possible",
+        return vv_fail(VV_EINVAL,
+                       "optimizer %s: %d state tensors per parameter, at most %d are possible",
                        type->desc.name, type->state_count, VVI_OPTIM_MAX_STATE);
     const vv_field *lr = vv_desc_field(&type->desc, "lr");
     if (!lr || lr->type != VV_FIELD_FLOAT)
-        return vv_fail(VV_EINVAL, "optimizer %s: its fields need a float called lr", type->desc.name);
+        return vv_fail(VV_EINVAL, "optimizer %s: its fields need a float called lr",
+                       type->desc.name);
     *lr_offset = lr->offset;
     return VV_OK;
 }
@@ -237,10 +240,10 @@ static vv_status prepare_entry(vv_optimizer *optimizer, vvi_optim_entry *entry, 
     const vv_tensor *value = param->value;
     if (!vv_tensor_same_shape(value, param->grad)) {
         char a[128], b[128];
-        return vv_fail(VV_ESHAPE, "optimizer %s: a parameter of shape %s has a gradient of shape %s",
-                       optimizer->type->desc.name,
-                       vv_shape_text(value->ndim, value->shape, a, sizeof a),
-                       vv_shape_text(param->grad->ndim, param->grad->shape, b, sizeof b));
+        return vv_fail(
+            VV_ESHAPE, "optimizer %s: a parameter of shape %s has a gradient of shape %s",
+            optimizer->type->desc.name, vv_shape_text(value->ndim, value->shape, a, sizeof a),
+            vv_shape_text(param->grad->ndim, param->grad->shape, b, sizeof b));
     }
     if (value->dtype != VV_F32 || param->grad->dtype != VV_F32)
         return vv_fail(VV_ETYPE,
@@ -300,8 +303,8 @@ vv_status vv_optimizer_step(vv_optimizer *optimizer)
     int64_t elements = list_items(optimizer), count = (int64_t)items;
     (void)elements;
 #if VVI_HAVE_OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(vv_threads())                            \
-    if (count > 1 && elements >= VVI_SERIAL_BELOW)
+#pragma omp parallel for schedule(dynamic, 1) \
+    num_threads(vv_threads()) if (count > 1 && elements >= VVI_SERIAL_BELOW)
 #endif
     for (int64_t i = 0; i < count; i++) {
         const vvi_optim_item *item = &optimizer->items[i];

@@ -83,10 +83,11 @@ static vv_status take_tensor(state_walk *walk, const char *path, const char *par
     VV_TRY(set_name(walk, path, part));
     *out = walk->find(walk->ctx, vv_str_text(&walk->name));
     if (!*out)
-        return vv_fail(VV_ENOTFOUND,
-                       "optimizer %s: the saved state has no \"%s\"; it was saved from another model "
-                       "or another optimizer",
-                       walk->optimizer->type->desc.name, vv_str_text(&walk->name));
+        return vv_fail(
+            VV_ENOTFOUND,
+            "optimizer %s: the saved state has no \"%s\"; it was saved from another model "
+            "or another optimizer",
+            walk->optimizer->type->desc.name, vv_str_text(&walk->name));
     return VV_OK;
 }
 
@@ -130,8 +131,7 @@ static bool take_param(void *ctx, const char *path, vv_module *owner, vv_param *
     (void)owner;
     int at = find_entry(walk, path, param);
     if (at >= 0)
-        walk->status =
-            take_entry(walk, path, &walk->optimizer->entries[at], &walk->loaded[at]);
+        walk->status = take_entry(walk, path, &walk->optimizer->entries[at], &walk->loaded[at]);
     return walk->status == VV_OK;
 }
 

@@ -25,11 +25,12 @@ static vv_status infer_group(const vv_optimizer *optimizer, const unsigned char 
         group = optimizer->entries[i].group;
     }
     if (group < 0)
-        return vv_fail(VV_ESTATE,
-                       "optimizer %s: %d parameters were added and none removed, so which of the %d "
-                       "groups they join is open; use one group, or change the model before making "
-                       "the optimizer",
-                       optimizer->type->desc.name, added, optimizer->group_count);
+        return vv_fail(
+            VV_ESTATE,
+            "optimizer %s: %d parameters were added and none removed, so which of the %d "
+            "groups they join is open; use one group, or change the model before making "
+            "the optimizer",
+            optimizer->type->desc.name, added, optimizer->group_count);
     *out = group;
     return VV_OK;
 }
@@ -110,9 +111,10 @@ vv_status vv_optimizer_check(const vv_optimizer *optimizer, vv_module *module)
     vv_module_each_param(module, check_param, &walk);
     VV_TRY(walk.status);
     if (walk.found != optimizer->entry_count)
-        return vv_fail(VV_EINTERNAL,
-                       "optimizer %s holds %d parameters that are no longer in the model (it has %d); "
-                       "call vv_optimizer_sync after changing the model",
-                       optimizer->type->desc.name, optimizer->entry_count - walk.found, walk.found);
+        return vv_fail(
+            VV_EINTERNAL,
+            "optimizer %s holds %d parameters that are no longer in the model (it has %d); "
+            "call vv_optimizer_sync after changing the model",
+            optimizer->type->desc.name, optimizer->entry_count - walk.found, walk.found);
     return VV_OK;
 }

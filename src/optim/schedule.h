@@ -10,9 +10,10 @@ typedef struct vvi_when {
     double ssr, batch;
 } vvi_when;
 
-/* A setting as batches. Shares of the duration are never multiplied by ssr (the duration already is);
-   everything else is if `scaled`. As in the reference, epochs, batches and shares are cut to whole
-   batches; less than one batch stays a fraction, so that a short trial of a long recipe resolves. */
+/* A setting as batches. Shares of the duration are never multiplied by ssr (the duration already
+   is); everything else is if `scaled`. As in the reference, epochs, batches and shares are cut to
+   whole batches; less than one batch stays a fraction, so that a short trial of a long recipe
+   resolves. */
 vv_status vvi_schedule_batches(double *out, const char *field, vv_time time, const vvi_when *when,
                                bool scaled);
 /* The same, refusing zero. */
@@ -20,31 +21,34 @@ vv_status vvi_schedule_length(double *out, const char *field, vv_time time, cons
                               bool scaled);
 
 /* A row of a table of fields, for vv_schedule_settings. */
-#define VVI_FIELD(member, kind, fallback, low, high, help)                                         \
-    {#member, help, kind, offsetof(vv_schedule_settings, member), fallback, low, high, NULL}
-#define VVI_FIELD_END {NULL, NULL, VV_FIELD_BOOL, 0, NULL, 0, 0, NULL}
-#define VVI_FIELD_T_MAX                                                                            \
-    VVI_FIELD(t_max, VV_FIELD_TIME, "1dur", 0, 0, "when the schedule ends")
-#define VVI_FIELD_ALPHA_F                                                                          \
+#define VVI_FIELD(member, kind, fallback, low, high, help)                                     \
+    {                                                                                          \
+#member, help, kind, offsetof(vv_schedule_settings, member), fallback, low, high, NULL \
+    }
+#define VVI_FIELD_END                                  \
+    {                                                  \
+        NULL, NULL, VV_FIELD_BOOL, 0, NULL, 0, 0, NULL \
+    }
+#define VVI_FIELD_T_MAX VVI_FIELD(t_max, VV_FIELD_TIME, "1dur", 0, 0, "when the schedule ends")
+#define VVI_FIELD_ALPHA_F \
     VVI_FIELD(alpha_f, VV_FIELD_FLOAT, "0", 0, 1e6, "factor of the learning rate at the end")
-#define VVI_FIELD_GAMMA                                                                            \
-    VVI_FIELD(gamma, VV_FIELD_FLOAT, "0.1", 0, 1e6, "factor at each drop")
-#define VVI_FIELD_WARMUP                                                                           \
+#define VVI_FIELD_GAMMA VVI_FIELD(gamma, VV_FIELD_FLOAT, "0.1", 0, 1e6, "factor at each drop")
+#define VVI_FIELD_WARMUP \
     VVI_FIELD(t_warmup, VV_FIELD_TIME, NULL, 0, 0, "length of the linear rise from 0")
-#define VVI_FIELD_SCALE_WARMUP                                                                     \
-    VVI_FIELD(scale_warmup, VV_FIELD_BOOL, "false", 0, 0,                                          \
+#define VVI_FIELD_SCALE_WARMUP                            \
+    VVI_FIELD(scale_warmup, VV_FIELD_BOOL, "false", 0, 0, \
               "let the scale-schedule ratio act on t_warmup too")
 
-#define VVI_SCHEDULE(text, what, paper, rows, factor_fn, check_fn)                                 \
-    {                                                                                              \
-        .desc = {.kind = "schedule",                                                               \
-                 .name = text,                                                                     \
-                 .summary = what,                                                                  \
-                 .cite = paper,                                                                    \
-                 .domains = "any",                                                                 \
-                 .fields = rows,                                                                   \
-                 .opts_size = sizeof(vv_schedule_settings)},                                           \
-        .factor = factor_fn, .check = check_fn,                                                    \
+#define VVI_SCHEDULE(text, what, paper, rows, factor_fn, check_fn) \
+    {                                                              \
+        .desc = {.kind = "schedule",                               \
+                 .name = text,                                     \
+                 .summary = what,                                  \
+                 .cite = paper,                                    \
+                 .domains = "any",                                 \
+                 .fields = rows,                                   \
+                 .opts_size = sizeof(vv_schedule_settings)},       \
+        .factor = factor_fn, .check = check_fn,                    \
     }
 
 /* schedules_drop.c */

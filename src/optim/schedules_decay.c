@@ -1,4 +1,5 @@
-/* schedules_decay.c - schedules that fall along a curve: line, cosine, cosine with restarts, power. */
+/* schedules_decay.c - schedules that fall along a curve: line, cosine, cosine with restarts, power.
+ */
 #include <math.h>
 #include <stddef.h>
 
@@ -45,9 +46,9 @@ static const vv_field linear_fields[] = {
     VVI_FIELD_T_MAX,
     VVI_FIELD_END,
 };
-const vv_schedule_desc vvi_linear_decay = VVI_SCHEDULE(
-    "linear_decay", "A straight line from alpha_i to alpha_f.", "", linear_fields, linear_factor,
-    end_check);
+const vv_schedule_desc vvi_linear_decay =
+    VVI_SCHEDULE("linear_decay", "A straight line from alpha_i to alpha_f.", "", linear_fields,
+                 linear_factor, end_check);
 
 /* ---- cosine ---- */
 static vv_status cosine_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
@@ -66,7 +67,8 @@ const vv_schedule_desc vvi_cosine_decay =
     VVI_SCHEDULE("cosine_decay", "Half a cosine from 1 to alpha_f.",
                  "Loshchilov & Hutter, arXiv 1608.03983", cosine_fields, cosine_factor, end_check);
 
-/* ---- cosine with warm restarts: intervals of t_0, int(t_0 m), int(int(t_0 m) m), ... batches ---- */
+/* ---- cosine with warm restarts: intervals of t_0, int(t_0 m), int(int(t_0 m) m), ... batches ----
+ */
 static vv_status restart_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
                                 double *out)
 {

@@ -123,6 +123,5 @@ static const vv_field constant_fields[] = {
               "accepted for recipes from elsewhere; the factor stays alpha after it too"),
     VVI_FIELD_END,
 };
-const vv_schedule_desc vvi_constant =
-    VVI_SCHEDULE("constant", "One factor throughout.", "", constant_fields, constant_factor,
-                 constant_check);
+const vv_schedule_desc vvi_constant = VVI_SCHEDULE(
+    "constant", "One factor throughout.", "", constant_fields, constant_factor, constant_check);

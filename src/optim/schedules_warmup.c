@@ -8,9 +8,9 @@
 #include "optim/schedule.h"
 
 typedef struct phases {
-    double rise;  /* t / t_warmup while warming up */
+    double rise; /* t / t_warmup while warming up */
     bool warming;
-    double tau;   /* share of the time between t_warmup and t_max that has passed */
+    double tau; /* share of the time between t_warmup and t_max that has passed */
 } phases;
 
 static vv_status warmup_length(const vv_schedule_settings *o, const vvi_when *when, double *out)
@@ -50,10 +50,11 @@ static vv_status check_end(const void *opts, const vv_axis *axis, double ssr)
     VV_TRY(check_warmup(o, &when));
     VV_TRY(vvi_schedule_batches(&end, "t_max", o->t_max, &when, true));
     if (axis->total_batches >= 0 && ceil(end) < (double)axis->total_batches)
-        return vv_fail(VV_EINVAL,
-                       "t_max is %g batches, but training takes %lld; give t_max 1dur or at least the "
-                       "duration",
-                       end, (long long)axis->total_batches);
+        return vv_fail(
+            VV_EINVAL,
+            "t_max is %g batches, but training takes %lld; give t_max 1dur or at least the "
+            "duration",
+            end, (long long)axis->total_batches);
     return VV_OK;
 }
 
@@ -152,18 +153,16 @@ static vv_status cycle_check(const void *opts, const vv_axis *axis, double ssr)
 #define PEAK_ALPHA VVI_FIELD(alpha_i, VV_FIELD_FLOAT, "1", 0, 1e6, "factor at the end of the rise")
 
 static const vv_field multistep_fields[] = {
-    VVI_FIELD_WARMUP,
-    VVI_FIELD(milestones, VV_FIELD_TIMES, NULL, 0, 0, "times of the drops"),
-    VVI_FIELD_GAMMA,
-    VVI_FIELD_SCALE_WARMUP,
+    VVI_FIELD_WARMUP, VVI_FIELD(milestones, VV_FIELD_TIMES, NULL, 0, 0, "times of the drops"),
+    VVI_FIELD_GAMMA,  VVI_FIELD_SCALE_WARMUP,
     VVI_FIELD_END,
 };
 static const vv_field constant_fields[] = {
     VVI_FIELD_WARMUP, ALPHA, VVI_FIELD_T_MAX, VVI_FIELD_SCALE_WARMUP, VVI_FIELD_END,
 };
 static const vv_field linear_fields[] = {
-    VVI_FIELD_WARMUP, PEAK_ALPHA,    VVI_FIELD_ALPHA_F, VVI_FIELD_T_MAX, VVI_FIELD_SCALE_WARMUP,
-    VVI_FIELD_END,
+    VVI_FIELD_WARMUP,       PEAK_ALPHA,    VVI_FIELD_ALPHA_F, VVI_FIELD_T_MAX,
+    VVI_FIELD_SCALE_WARMUP, VVI_FIELD_END,
 };
 static const vv_field cosine_fields[] = {
     VVI_FIELD_WARMUP, VVI_FIELD_T_MAX, VVI_FIELD_ALPHA_F, VVI_FIELD_SCALE_WARMUP, VVI_FIELD_END,
@@ -185,8 +184,8 @@ static const vv_field cycle_fields[] = {
 };
 
 const vv_schedule_desc vvi_multistep_with_warmup =
-    VVI_SCHEDULE("multistep_with_warmup", "Rises from 0, then drops by gamma at each milestone.", "",
-                 multistep_fields, multistep_factor, multistep_check);
+    VVI_SCHEDULE("multistep_with_warmup", "Rises from 0, then drops by gamma at each milestone.",
+                 "", multistep_fields, multistep_factor, multistep_check);
 const vv_schedule_desc vvi_constant_with_warmup =
     VVI_SCHEDULE("constant_with_warmup", "Rises from 0 to alpha and stays there.", "",
                  constant_fields, constant_factor, check_end);
@@ -196,10 +195,9 @@ const vv_schedule_desc vvi_linear_decay_with_warmup =
 const vv_schedule_desc vvi_cosine_decay_with_warmup =
     VVI_SCHEDULE("cosine_decay_with_warmup", "Rises from 0 to 1, then half a cosine to alpha_f.",
                  "Loshchilov & Hutter, arXiv 1608.03983", cosine_fields, cosine_factor, check_end);
-const vv_schedule_desc vvi_polynomial_with_warmup =
-    VVI_SCHEDULE("polynomial_with_warmup",
-                 "Rises from 0 to 1, then falls as a power of the time that is left.", "",
-                 polynomial_fields, polynomial_factor, check_end);
+const vv_schedule_desc vvi_polynomial_with_warmup = VVI_SCHEDULE(
+    "polynomial_with_warmup", "Rises from 0 to 1, then falls as a power of the time that is left.",
+    "", polynomial_fields, polynomial_factor, check_end);
 const vv_schedule_desc vvi_one_cycle =
     VVI_SCHEDULE("one_cycle", "A line from alpha_i up to 1 at t_peak, then a line to alpha_f.",
                  "Smith & Topin, arXiv 1708.07120", cycle_fields, cycle_factor, cycle_check);
