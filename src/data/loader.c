@@ -111,6 +111,16 @@ int64_t vv_loader_batch_count(const vv_loader *loader)
     return loader->batches;
 }
 
+int64_t vv_loader_batch_size(const vv_loader *loader)
+{
+    return loader->opts.batch_size;
+}
+
+int64_t vv_loader_sample_count(const vv_loader *loader)
+{
+    return loader->opts.drop_last ? loader->batches * loader->opts.batch_size : loader->count;
+}
+
 vv_status vv_loader_seek(vv_loader *loader, int64_t epoch, int64_t batch)
 {
     const int64_t epochs = INT64_MAX / (loader->batches + 1) - 2;
