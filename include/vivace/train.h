@@ -61,7 +61,7 @@ typedef struct vv_trainer_opts {
      VV_PRECISION_FP32, NULL, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, false, NULL, false, false, false, \
      NULL, NULL}
 
-/* Takes what opts marks as taken, even on failure. Fires INIT (surgery), loads a checkpoint if asked,
+/* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT (surgery), loads a checkpoint if asked,
    resolves the plan; what cannot work fails here. */
 VV_API VV_MUST_USE vv_status vv_trainer_new(VV_OWNED vv_trainer **out, const vv_trainer_opts *opts);
 VV_API void vv_trainer_free(VV_TAKES vv_trainer *trainer);

@@ -98,6 +98,8 @@ typedef struct vv_state {
     vv_axis axis;              /* batches per epoch, total batches, ... */
     double progress;           /* finished batches / total batches, in [0,1]; fine-grained */
     vv_sample_spec input_spec; /* of the training set */
+    vv_loader *train_loader;   /* NULL without training; methods may read it outside fit's epochs
+                                  (FIT_START, EPOCH_END, FIT_END): fit positions it at each epoch */
 
     /* the batch: valid from AFTER_DATALOADER to BATCH_END. Methods may replace its tensors at
        AFTER_DATALOADER (free the old one). It is the whole batch, before microbatches are cut. */
@@ -109,11 +111,19 @@ typedef struct vv_state {
     vv_batch *micro;           /* rows of `batch`, sharing its tensors */
     int64_t micro_first;       /* first row within the batch */
     vv_node *input;            /* before forward */
-    vv_node *target;           /* class index or soft; loss reads it */
+    vv_node *target;           /* class index or soft, not yet mixed; loss reads it */
+    /* If the batch is mixed (else NULL): row i has loss (1 - w) * loss(target) + w * loss(mix_target).
+       The Trainer mixes the losses, after BEFORE_LOSS; cross-entropy is linear in the target, so this
+       equals mixing the targets, and works for class indices. A method that changes `target` at
+       BEFORE_LOSS changes mix_target alike (smoothing both, then mixing = smoothing the mixture). A
+       method that folds the mixture into `target` itself sets both to NULL. */
+    vv_node *mix_target;
+    vv_node *mix_weight;       /* f32 [N] */
     vv_node *output;           /* logits, from AFTER_FORWARD */
-    vv_node *loss_items;       /* f32 [N] per-item loss, from AFTER_LOSS */
+    vv_node *loss_items;       /* f32 [N] per-item loss, from AFTER_LOSS; methods may replace it */
     vv_node *loss;             /* [] sum of items / items of the whole batch, from BEFORE_BACKWARD */
-    int64_t loss_item_count;   /* items of the whole batch, over all microbatches and ranks */
+    int64_t loss_item_count;   /* items of the whole batch, over all microbatches and ranks; set
+                                  before BATCH_START, methods may change it until BEFORE_FORWARD */
 
     double train_loss;         /* of the last finished batch: the true objective */
     double grad_norm;          /* before clipping, of the last batch; NaN if nobody asked */
@@ -123,11 +133,19 @@ typedef struct vv_state {
 
 /* Logs a number under a name ("blurpool/num_blurconv_layers") at the current time. */
 VV_API void vv_log_metric(vv_state *state, const char *name, double value);
+/* Tells the user a sentence ("3 of 12 layers matched"): goes to the run's log and to every logger. */
+VV_API void vv_log_message(vv_state *state, const char *text);
 /* A reproducible random cursor for a method: a function of (seed, method, batch) only. */
 VV_API vv_rng vv_state_rng(const vv_state *state, const char *stream);
 /* Metric of the last evaluation: label "eval", name "accuracy". VV_ENOTFOUND if there is none. */
 VV_API VV_MUST_USE vv_status vv_state_metric(const vv_state *state, const char *label,
                                              const char *name, double *out);
+
+/* For methods that need a second pass (SAM), at AFTER_TRAIN_BATCH: computes the gradients of the
+   current batch again, at the weights as they are now, into param->grad. BEFORE_FORWARD to
+   AFTER_BACKWARD fire again per microbatch; random nodes draw the same numbers; running statistics
+   stay. *loss (may be NULL) = the batch's loss at these weights. */
+VV_API VV_MUST_USE vv_status vv_state_gradients(vv_state *state, double *loss);
 
 /* ---- methods ---- */
 /* Order on one event: phase first, then `after`, then the order the user gave. Clean-up events
@@ -202,10 +220,12 @@ typedef struct vv_logger_desc {
     vv_desc desc; /* kind "logger" */
     size_t self_size;
     vv_status (*open)(vv_logger *logger, const char *run_dir /* NULL = none */, bool resumed);
-    /* One number; `state` has the time. */
+    /* One number; `state` has the time. May be NULL. */
     vv_status (*metric)(vv_logger *logger, const vv_state *state, const char *name, double value);
     /* Events, for progress bars and flushing. May be NULL. */
     vv_status (*event)(vv_logger *logger, vv_event event, const vv_state *state);
+    /* A sentence for the user (vv_log_message). May be NULL. */
+    vv_status (*message)(vv_logger *logger, const vv_state *state, const char *text);
     void (*close)(vv_logger *logger);
 } vv_logger_desc;
 struct vv_logger {

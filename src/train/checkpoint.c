@@ -1,0 +1,275 @@
+/* checkpoint.c - writing a run's state. Weights lie under their PyTorch names, everything else under
+ * "vivace/...", numbers of the clock in one JSON text of the file's metadata. Random numbers are
+ * functions of (seed, clock), so no generator state is needed. */
+#include <string.h>
+
+#include "base/file.h"
+#include "record.h"
+#include "run_folder.h"
+#include "trainer_impl.h"
+#include "vvi_config.h"
+
+typedef struct sink {
+    vv_safetensors_writer *writer;
+    const char *prefix;
+    vv_status status;
+} sink;
+
+static bool add_tensor(void *ctx, const char *name, vv_tensor *tensor)
+{
+    sink *s = ctx;
+    vv_str full = {0};
+    vv_str_add(&full, s->prefix);
+    vv_str_add(&full, name);
+    s->status = vv_str_status(&full);
+    if (s->status == VV_OK)
+        s->status = vv_safetensors_add(s->writer, vv_str_text(&full), tensor);
+    vv_str_fini(&full);
+    return s->status == VV_OK;
+}
+
+static void add_clock(vv_str *out, const vv_timestamp *now)
+{
+    vv_str_addf(out,
+                "\"time\":{\"iteration\":%lld,\"epoch\":%lld,\"batch\":%lld,\"sample\":%lld,"
+                "\"token\":%lld,\"epoch_in_iteration\":%lld,\"token_in_iteration\":%lld,"
+                "\"batch_in_epoch\":%lld,\"sample_in_epoch\":%lld,\"token_in_epoch\":%lld",
+                (long long)now->iteration, (long long)now->epoch, (long long)now->batch,
+                (long long)now->sample, (long long)now->token, (long long)now->epoch_in_iteration,
+                (long long)now->token_in_iteration, (long long)now->batch_in_epoch,
+                (long long)now->sample_in_epoch, (long long)now->token_in_epoch);
+    vv_str_add(out, ",\"total_seconds\":");
+    vvi_json_number(out, now->total_seconds);
+    vv_str_add(out, ",\"iteration_seconds\":");
+    vvi_json_number(out, now->iteration_seconds);
+    vv_str_add(out, ",\"epoch_seconds\":");
+    vvi_json_number(out, now->epoch_seconds);
+    vv_str_add(out, ",\"batch_seconds\":");
+    vvi_json_number(out, now->batch_seconds);
+    vv_str_add(out, "}");
+}
+
+static void add_methods(vv_str *out, const vv_trainer *t)
+{
+    vv_str_add(out, ",\"methods\":[");
+    for (int i = 0; i < t->method_count; i++) {
+        const vv_method *m = t->methods[i];
+        vv_str_addf(out, "%s{\"name\":\"%s\",\"required_on_load\":%s,\"settings\":", i ? "," : "",
+                    m->type->desc.name, m->type->required_on_load ? "true" : "false");
+        vv_opts_to_json(&m->type->desc, m->opts, out);
+        vv_str_add(out, "}");
+    }
+    vv_str_add(out, "],\"callbacks\":[");
+    for (int i = 0; i < t->callback_count; i++)
+        vv_str_addf(out, "%s\"%s\"", i ? "," : "", t->callbacks[i]->type->desc.name);
+    vv_str_add(out, "]");
+}
+
+static void add_evaluators(vv_str *out, const vv_trainer *t)
+{
+    vv_str_add(out, ",\"evaluators\":[");
+    for (int i = 0; i < t->evaluator_count; i++) {
+        const vvi_evaluator *e = &t->evaluators[i];
+        vv_str_addf(out, "%s{\"label\":", i ? "," : "");
+        vv_str_add_json(out, e->label);
+        vv_str_addf(out, ",\"last_batch\":%lld,\"metrics\":{", (long long)e->interval.last_batch);
+        for (int j = 0, n = 0; j < e->metric_count; j++) {
+            const vvi_metric *m = &e->metrics[j];
+            if (!m->valid)
+                continue;
+            vv_str_addf(out, "%s\"%s\":{\"value\":", n++ ? "," : "", m->type->name);
+            vvi_json_number(out, m->value);
+            vv_str_add(out, ",\"best\":");
+            vvi_json_number(out, m->best);
+            vv_str_addf(out, ",\"best_batch\":%lld}", (long long)m->best_batch);
+        }
+        vv_str_add(out, "}}");
+    }
+    vv_str_add(out, "]");
+}
+
+static bool add_frozen(void *ctx, const char *path, vv_module *owner, vv_param *param)
+{
+    (void)owner;
+    vv_str *out = ctx;
+    if (param->frozen) {
+        if (out->text[out->length - 1] != '[')
+            vv_str_add(out, ",");
+        vv_str_add_json(out, path);
+    }
+    return vv_str_status(out) == VV_OK;
+}
+
+/* Everything that is not a tensor. */
+static vv_status state_json(vv_trainer *t, vv_str *out)
+{
+    const vv_state *s = &t->state;
+    char duration[64];
+    int64_t log_bytes;
+    VV_TRY(vvi_log_sync(t, &log_bytes));
+    vv_str_add(out, "{\"format\":1,");
+    add_clock(out, &s->time);
+    vv_str_addf(out, ",\"seed\":\"%llu\",\"max_duration\":\"%s\",\"precision\":\"%s\"",
+                (unsigned long long)s->seed, vv_time_text(t->max_duration, duration, sizeof duration),
+                vvi_precision_name(s->precision));
+    vv_str_addf(out, ",\"finished\":%s,\"stopped\":%s,\"last_save\":%lld",
+                t->finished ? "true" : "false", t->stopped ? "true" : "false",
+                (long long)t->save_every.last_batch);
+    vv_str_add(out, ",\"train_loss\":");
+    vvi_json_number(out, s->train_loss);
+    vv_str_add(out, ",\"eval_seconds\":");
+    vvi_json_number(out, t->eval_seconds);
+    vv_str_add(out, ",\"wall_seconds\":");
+    vvi_json_number(out, vvi_wall_seconds(t));
+    vv_str_addf(out, ",\"log_bytes\":%lld,\"log_pending\":", (long long)log_bytes);
+    vv_str_add_json(out, vv_str_text(&t->pending));
+    vv_str_add(out, ",\"lr\":[");
+    for (int i = 0; s->optimizer && i < vv_optimizer_group_count(s->optimizer); i++) {
+        vv_str_add(out, i ? "," : "");
+        vvi_json_number(out, vv_optimizer_lr(s->optimizer, i));
+    }
+    vv_str_addf(out, "],\"optimizer\":\"%s\"",
+                s->optimizer ? vv_optimizer_type(s->optimizer)->desc.name : "");
+    add_methods(out, t);
+    add_evaluators(out, t);
+    vv_str_add(out, ",\"frozen\":[");
+    VV_TRY(vv_str_status(out));
+    vv_module_each_param(s->model->net, add_frozen, out);
+    vv_str_add(out, "]}");
+    return vv_str_status(out);
+}
+
+static vv_status add_records(vv_trainer *t, vv_safetensors_writer *writer, vv_record **records)
+{
+    int n = 0;
+    for (int i = 0; i < t->method_count + t->callback_count; i++) {
+        vv_record *record;
+        VV_TRY(vv_record_new(&record));
+        records[n++] = record;
+        vv_str prefix = {0};
+        vv_status status = VV_OK;
+        if (i < t->method_count) {
+            vv_method *m = t->methods[i];
+            vv_str_addf(&prefix, "vivace/method/%s/", m->type->desc.name);
+            if (m->type->save)
+                status = vv_fail_within(m->type->save(m, record), "method %s", m->type->desc.name);
+        } else {
+            vv_callback *c = t->callbacks[i - t->method_count];
+            vv_str_addf(&prefix, "vivace/callback/%d/", i - t->method_count);
+            if (c->type->save)
+                status = vv_fail_within(c->type->save(c, record), "callback %s", c->type->desc.name);
+        }
+        if (status == VV_OK)
+            status = vv_str_status(&prefix);
+        if (status == VV_OK)
+            status = vvi_record_write(record, writer, vv_str_text(&prefix));
+        vv_str_fini(&prefix);
+        VV_TRY(status);
+    }
+    return VV_OK;
+}
+
+static vv_status add_texts(vv_trainer *t, vv_safetensors_writer *writer)
+{
+    vv_str json = {0};
+    vv_status status = state_json(t, &json);
+    if (status == VV_OK)
+        status = vv_safetensors_add_text(writer, "vivace.state", vv_str_text(&json));
+    vv_str_fini(&json);
+    VV_TRY(status);
+    VV_TRY(vv_safetensors_add_text(writer, "format", "pt"));
+    VV_TRY(vv_safetensors_add_text(writer, "vivace.version", VVI_VERSION));
+    if (t->recipe_text)
+        VV_TRY(vv_safetensors_add_text(writer, "vivace.recipe", t->recipe_text));
+    return VV_OK;
+}
+
+vv_status vvi_checkpoint_write(vv_trainer *t, const char *path)
+{
+    vv_state *s = &t->state;
+    vv_status status = VV_OK;
+    vv_safetensors_writer *writer = NULL;
+    vv_record **records = NULL;
+    int record_count = t->method_count + t->callback_count;
+    VV_GO(vv_safetensors_writer_new(&writer));
+    VV_GO(vv_alloc_array(&records, (size_t)record_count, sizeof *records));
+    sink weights = {writer, "", VV_OK};
+    vv_module_each_state(s->model->net, add_tensor, &weights);
+    VV_GO(weights.status);
+    if (s->optimizer) {
+        sink state = {writer, "vivace/optimizer/", VV_OK};
+        VV_GO(vv_optimizer_each_state(s->optimizer, s->model->net, add_tensor, &state));
+        VV_GO(state.status);
+    }
+    VV_GO(add_records(t, writer, records));
+    VV_GO(add_texts(t, writer));
+    VV_GO(vv_safetensors_write(writer, path));
+out:
+    for (int i = 0; records && i < record_count; i++)
+        vv_record_free(records[i]);
+    vv_dealloc(records);
+    vv_safetensors_writer_free(writer);
+    return vv_fail_within(status, "checkpoint %s", path);
+}
+
+vv_status vv_trainer_save(vv_trainer *t, const char *path)
+{
+    if (!path || !path[0])
+        return vv_fail(VV_EINVAL, "vv_trainer_save: no path");
+    return vvi_checkpoint_write(t, path);
+}
+
+/* Removes the oldest beyond `save_keep`, never the newest. */
+static vv_status rotate(const vv_trainer *t)
+{
+    if (t->save_keep <= 0)
+        return VV_OK;
+    vvi_checkpoint_list list;
+    VV_TRY(vvi_checkpoint_list_read(&list, t->checkpoint_dir));
+    vv_status status = VV_OK;
+    char *path = NULL;
+    for (int i = t->save_keep; i < list.count; i++) {
+        VV_GO(vvi_path_join(&path, t->checkpoint_dir, list.items[i].text));
+        VV_GO(vvi_file_remove(path));
+        vv_dealloc(path);
+        path = NULL;
+    }
+out:
+    vv_dealloc(path);
+    vvi_checkpoint_list_fini(&list);
+    return status;
+}
+
+vv_status vvi_checkpoint_save(vv_trainer *t)
+{
+    vv_status status = VV_OK;
+    char *path = NULL, *latest = NULL;
+    vvi_checkpoint_name name;
+    vvi_checkpoint_name_at(t->state.time.epoch, t->state.time.batch, &name);
+    t->save_every.last_batch = t->state.time.batch;
+    VV_GO(vvi_path_join(&path, t->checkpoint_dir, name.text));
+    VV_GO(vvi_path_join(&latest, t->checkpoint_dir, "latest"));
+    VV_GO(vvi_checkpoint_write(t, path));
+    /* The pointer moves only once the file is whole and on disk. */
+    vv_str text = {0};
+    vv_str_addf(&text, "%s\n", name.text);
+    status = vv_str_status(&text);
+    if (status == VV_OK)
+        status = vvi_file_write_atomic(latest, vv_str_text(&text), text.length);
+    vv_str_fini(&text);
+    if (status == VV_OK)
+        status = rotate(t);
+out:
+    vv_dealloc(path);
+    vv_dealloc(latest);
+    return status;
+}
+
+vv_status vvi_checkpoint_due(vv_trainer *t, vv_event event)
+{
+    if (!t->checkpoint_dir || !vvi_interval_due(&t->save_every, event, &t->previous, &t->state.time,
+                                                t->state.max_duration, &t->state.axis))
+        return VV_OK;
+    VV_TRY(vvi_checkpoint_save(t));
+    return vvi_summary_write(t, VVI_RUN_RUNNING);
+}

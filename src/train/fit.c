@@ -1,0 +1,233 @@
+/* fit.c - the training loop: the clock goes round and events fire (spec: trainer.md 5). */
+#include <math.h>
+
+#include "base/file.h"
+#include "trainer_impl.h"
+
+bool vvi_run_over(const vv_trainer *t)
+{
+    return vvi_elapsed(&t->state.time, t->state.max_duration) >= 1.0;
+}
+
+void vvi_set_progress(vv_trainer *t)
+{
+    vv_state *s = &t->state;
+    double total = (double)s->axis.total_batches;
+    s->progress = total > 0.0 ? fmin(1.0, (double)s->time.batch / total) : 0.0;
+}
+
+vv_status vvi_lr_factor(const vv_trainer *t, double batch, double *out)
+{
+    *out = 1.0;
+    for (int i = 0; i < t->schedule_count; i++) {
+        double factor = 1.0;
+        VV_TRY(vv_schedule_factor(t->schedules[i], &t->state.axis, t->ssr, batch, &factor));
+        *out *= factor;
+    }
+    return VV_OK;
+}
+
+/* A callback that stops makes now the duration: in batches where it was in epochs, so that the end
+   of an epoch is only told if the epoch is complete. */
+static void heed_stop(vv_trainer *t)
+{
+    vv_state *s = &t->state;
+    if (!s->stop || t->stopped)
+        return;
+    t->stopped = true;
+    vv_unit unit = s->max_duration.unit == VV_UNIT_SAMPLE ? VV_UNIT_SAMPLE : VV_UNIT_BATCH;
+    s->max_duration = vv_time_of(unit == VV_UNIT_SAMPLE ? s->time.sample : s->time.batch, unit);
+}
+
+/* AFTER_DATALOADER to BATCH_CHECKPOINT for the batch in the state. Batch number b trains with the
+   learning rate of time b. */
+static vv_status train_batch(vv_trainer *t, double start)
+{
+    vv_state *s = &t->state;
+    int64_t samples = s->batch->count; /* before methods choose among them */
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_AFTER_DATALOADER));
+    s->loss_item_count = vv_model_loss_items(s->model, s->batch->target);
+    double factor;
+    VV_TRY(vvi_lr_factor(t, (double)s->time.batch, &factor));
+    vv_optimizer_set_lr_factor(s->optimizer, factor);
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_BATCH_START));
+    VV_TRY(vvi_step(t));
+
+    t->previous = s->time;
+    vv_timestamp_next_batch(&s->time, samples, 0, vv_clock() - start);
+    vvi_set_progress(t);
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_BATCH_END));
+    vv_batch_free(s->batch);
+    s->batch = NULL;
+    VV_TRY(vvi_log_batch(t));
+    VV_TRY(vvi_evaluate_due(t, VV_EVENT_BATCH_END));
+    heed_stop(t);
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_BATCH_CHECKPOINT));
+    return vvi_checkpoint_due(t, VV_EVENT_BATCH_CHECKPOINT);
+}
+
+static vv_status end_epoch(vv_trainer *t)
+{
+    vv_state *s = &t->state;
+    t->previous = s->time;
+    vv_timestamp_next_epoch(&s->time, 0.0);
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_EPOCH_END));
+    VV_TRY(vvi_log_mark(t, "epoch"));
+    VV_TRY(vvi_evaluate_due(t, VV_EVENT_EPOCH_END));
+    heed_stop(t);
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_EPOCH_CHECKPOINT));
+    return vvi_checkpoint_due(t, VV_EVENT_EPOCH_CHECKPOINT);
+}
+
+/* Ctrl-C: what is done so far is saved, then the run leaves. */
+static vv_status leave_early(vv_trainer *t)
+{
+    const vv_state *s = &t->state;
+    if (t->checkpoint_dir && t->save_every.last_batch != s->time.batch)
+        VV_TRY(vvi_checkpoint_save(t));
+    return vv_fail(VV_EINTERRUPTED, "stopped by the user after batch %lld of %lld%s",
+                   (long long)s->time.batch, (long long)s->axis.total_batches,
+                   t->checkpoint_dir ? "; the same command goes on from here" : "");
+}
+
+static bool leave_asked(vv_trainer *t)
+{
+    return atomic_load(&t->interrupted) && !vvi_run_over(t);
+}
+
+static vv_status fit_epoch(vv_trainer *t)
+{
+    vv_state *s = &t->state;
+    bool left_early = false;
+    if (s->time.batch_in_epoch == 0) {
+        if (s->time.epoch_in_iteration == 0)
+            VV_TRY(vvi_engine_fire(t, VV_EVENT_ITERATION_START));
+        VV_TRY(vvi_engine_fire(t, VV_EVENT_EPOCH_START));
+    }
+    VV_TRY(vv_loader_seek(t->train, s->time.epoch, s->time.batch_in_epoch));
+    for (;;) {
+        double start = vv_clock();
+        VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_DATALOADER));
+        VV_TRY(vv_loader_next(t->train, &s->batch));
+        if (!s->batch)
+            break;
+        VV_TRY(train_batch(t, start));
+        if (leave_asked(t))
+            return leave_early(t);
+        if (vvi_run_over(t)) {
+            left_early = true;
+            break;
+        }
+    }
+    if (!left_early || s->time.batch_in_epoch == s->axis.batches_per_epoch)
+        VV_TRY(end_epoch(t));
+    return leave_asked(t) ? leave_early(t) : VV_OK;
+}
+
+static vv_status fit_end(vv_trainer *t)
+{
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_FIT_END));
+    VV_TRY(vvi_evaluate_due(t, VV_EVENT_FIT_END));
+    t->finished = true;
+    VV_TRY(vvi_log_mark(t, "end"));
+    /* Once more: now it says that the run is finished, and holds what FIT_END did to the weights. */
+    if (t->checkpoint_dir && !t->save_every.never)
+        VV_TRY(vvi_checkpoint_save(t));
+    return VV_OK;
+}
+
+static vv_status fit_run(vv_trainer *t)
+{
+    vv_state *s = &t->state;
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_FIT_START));
+    /* A run that was killed between its last checkpoint and its end. */
+    bool tail = vvi_run_over(t) || t->stopped;
+    if (tail && s->time.batch_in_epoch == s->axis.batches_per_epoch)
+        VV_TRY(end_epoch(t));
+    while (!tail && !vvi_run_over(t))
+        VV_TRY(fit_epoch(t));
+    return fit_end(t);
+}
+
+static vv_status write_text(const vv_trainer *t, const char *name, const vv_str *text)
+{
+    char *path = NULL;
+    vv_status status = vvi_path_join(&path, t->run_dir, name);
+    if (status == VV_OK)
+        status = vvi_file_write_atomic(path, vv_str_text(text), text->length);
+    vv_dealloc(path);
+    return status;
+}
+
+/* recipe.yaml and plan.txt: what was asked for, and what will be done. */
+static vv_status write_head(vv_trainer *t)
+{
+    if (!t->run_dir)
+        return VV_OK;
+    vv_str text = {0};
+    vv_status status = vv_trainer_plan(t, &text);
+    if (status == VV_OK)
+        status = write_text(t, "plan.txt", &text);
+    vv_str_clear(&text);
+    vv_str_add(&text, t->recipe_text ? t->recipe_text : "");
+    if (status == VV_OK)
+        status = vv_str_status(&text);
+    if (status == VV_OK && t->recipe_text)
+        status = write_text(t, "recipe.yaml", &text);
+    vv_str_fini(&text);
+    return status;
+}
+
+static vv_status check_ready(const vv_trainer *t)
+{
+    if (!t->train)
+        return vv_fail(VV_ESTATE, "vv_trainer_fit: the trainer has no training data; set `train`");
+    if (!t->state.optimizer)
+        return vv_fail(VV_ESTATE, "vv_trainer_fit: the model has no parameters to train");
+    return t->fitting ? vv_fail(VV_ESTATE, "vv_trainer_fit: it runs already") : VV_OK;
+}
+
+vv_status vv_trainer_fit(vv_trainer *t)
+{
+    VV_TRY(check_ready(t));
+    vv_state *s = &t->state;
+    if (t->finished && (t->stopped || vvi_run_over(t))) {
+        t->run_status = VVI_RUN_DONE;
+        return VV_OK;
+    }
+    t->finished = false;
+    s->stop = false;
+    VV_TRY(write_head(t));
+    VV_TRY(vvi_log_open(t));
+    t->fitting = true;
+    t->wall_start = vv_clock();
+    vv_module_set_training(s->model->net, true);
+    vv_status status = vvi_summary_write(t, VVI_RUN_RUNNING);
+    if (status == VV_OK)
+        status = fit_run(t);
+    vv_batch_free(s->batch); /* of a batch that failed */
+    s->batch = NULL;
+    vv_graph_reset(t->graph);
+    vvi_run_status ended = status == VV_OK               ? VVI_RUN_DONE
+                           : status == VV_EINTERRUPTED ? VVI_RUN_INTERRUPTED
+                                                         : VVI_RUN_FAILED;
+    if (status == VV_OK) {
+        status = vvi_summary_write(t, ended);
+    } else { /* the first failure's sentence is the one to keep */
+        vv_str sentence = {0};
+        vv_str_add(&sentence, vv_error());
+        if (vvi_summary_write(t, ended) != VV_OK)
+            t->run_status = ended;
+        status = vv_fail(status, "%s", vv_str_text(&sentence));
+        vv_str_fini(&sentence);
+    }
+    t->wall_before = vvi_wall_seconds(t);
+    t->fitting = false;
+    atomic_store(&t->interrupted, 0);
+    return status;
+}
+
+void vv_trainer_interrupt(vv_trainer *t)
+{
+    atomic_store(&t->interrupted, 1);
+}

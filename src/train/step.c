@@ -1,0 +1,242 @@
+/* step.c - one optimizer step: microbatches, gradients, clipping, update. */
+#include <math.h>
+#include <string.h>
+
+#include "trainer_impl.h"
+
+static bool count_param(void *ctx, const char *path, vv_module *owner, vv_param *param)
+{
+    (void)path;
+    (void)owner;
+    vv_trainer *t = ctx;
+    if (param->frozen)
+        return true;
+    if (t->param_count < t->param_capacity)
+        t->params[t->param_count] = param;
+    t->param_count++;
+    return true;
+}
+
+/* Lists the parameters that learn: a frozen one's gradient is never computed, nobody asks for it. */
+static vv_status collect_params(vv_trainer *t)
+{
+    t->param_count = 0;
+    vv_module_each_param(t->state.model->net, count_param, t);
+    if (t->param_count <= t->param_capacity)
+        return VV_OK;
+    int capacity = t->param_count;
+    VV_TRY(vv_realloc_array(&t->params, (size_t)capacity, sizeof *t->params));
+    VV_TRY(vv_realloc_array(&t->nodes, 2 * (size_t)capacity + 1, sizeof(vv_node *)));
+    t->param_capacity = capacity;
+    t->param_count = 0;
+    vv_module_each_param(t->state.model->net, count_param, t);
+    return VV_OK;
+}
+
+/* Room for the loss's node even where nothing learns. */
+static vv_status prepare_params(vv_trainer *t)
+{
+    VV_TRY(collect_params(t));
+    if (!t->nodes)
+        VV_TRY(vv_realloc_array(&t->nodes, 1, sizeof(vv_node *)));
+    return VV_OK;
+}
+
+/* (1 - w) * a + w * b per row; w is [N], a and b may have more axes. */
+static vv_node *mix_items(vv_node *a, vv_node *b, vv_node *weight)
+{
+    if (!a || !b || !weight)
+        return NULL;
+    int ndim = vv_node_ndim(a);
+    if (ndim > 1) {
+        int64_t shape[VV_MAX_DIMS];
+        for (int i = 0; i < ndim; i++)
+            shape[i] = i == 0 ? vv_node_shape(a)[0] : 1;
+        weight = vv_reshape(weight, ndim, shape);
+    }
+    return vv_lerp(a, b, weight);
+}
+
+vv_node *vvi_loss_items(const vv_trainer *t)
+{
+    const vv_state *s = &t->state;
+    vv_node *items = vv_model_loss(s->model, s->output, s->target);
+    if (!s->mix_target)
+        return items;
+    return mix_items(items, vv_model_loss(s->model, s->output, s->mix_target), s->mix_weight);
+}
+
+/* From BEFORE_FORWARD to AFTER_LOSS: leaves the loss's node in the state. */
+static vv_status forward(vv_trainer *t)
+{
+    vv_state *s = &t->state;
+    s->input = vv_leaf(t->graph, s->micro->input);
+    s->target = vv_leaf(t->graph, s->micro->target);
+    s->mix_target = s->micro->mix_target ? vv_leaf(t->graph, s->micro->mix_target) : NULL;
+    s->mix_weight = s->micro->mix_weight ? vv_leaf(t->graph, s->micro->mix_weight) : NULL;
+    if (!s->mix_target != !s->mix_weight)
+        return vv_fail(VV_ESTATE, "batch: mix_target and mix_weight must be set together");
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_FORWARD));
+    s->output = vv_module_forward(s->model->net, t->graph, s->input);
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_AFTER_FORWARD));
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_LOSS));
+    s->loss_items = vvi_loss_items(t);
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_AFTER_LOSS));
+    /* Each item counts once whatever the microbatch size. The divisor is a leaf's value, so that the
+       plan does not depend on it. */
+    int64_t items = s->loss_item_count > 0 ? s->loss_item_count : 1;
+    s->loss = vv_div(vv_sum_all(s->loss_items), vv_scalar(t->graph, (double)items));
+    return vv_graph_status(t->graph);
+}
+
+/* Gradient nodes of the learning parameters: nodes[0] = loss, nodes[1..] = gradients. */
+static vv_status backward(vv_trainer *t)
+{
+    vv_node **grads = t->nodes + 1, **leaves = t->nodes + 1 + t->param_count;
+    for (int i = 0; i < t->param_count; i++)
+        leaves[i] = vv_leaf(t->graph, t->params[i]->value);
+    t->nodes[0] = t->state.loss;
+    if (t->param_count == 0)
+        return VV_OK;
+    return vv_grad(t->graph, t->state.loss, leaves, t->param_count, grads);
+}
+
+static void forget_nodes(vv_state *s)
+{
+    s->input = s->target = s->mix_target = s->mix_weight = NULL;
+    s->output = s->loss_items = s->loss = NULL;
+    vv_batch_free(s->micro);
+    s->micro = NULL;
+}
+
+static vv_status microbatch(vv_trainer *t, int64_t first, int64_t count, bool updates, double *loss)
+{
+    vv_state *s = &t->state;
+    vv_status status = VV_OK;
+    VV_GO(vv_batch_rows(&s->micro, s->batch, first, count));
+    s->micro_first = first;
+    vv_graph_reset(t->graph);
+    vv_graph_set_rng(t->graph, s->seed, (uint64_t)s->time.batch, first);
+    vv_graph_set_updates(t->graph, updates);
+    VV_GO(forward(t));
+    VV_GO(vvi_engine_fire(t, VV_EVENT_BEFORE_BACKWARD));
+    VV_GO(backward(t));
+    for (int i = 0; i < t->param_count; i++)
+        VV_GO(vv_bind_output(t->nodes[1 + i], t->params[i]->grad,
+                             first == 0 ? VV_BIND_WRITE : VV_BIND_ADD));
+    VV_GO(vv_eval(t->graph, t->nodes, 1 + t->param_count));
+    VV_GO(vv_node_item(s->loss, loss));
+    VV_GO(vvi_engine_fire(t, VV_EVENT_AFTER_BACKWARD));
+out:
+    forget_nodes(s);
+    return status;
+}
+
+vv_status vvi_step_gradients(vv_trainer *t, bool updates, double *loss)
+{
+    vv_state *s = &t->state;
+    int64_t rows = s->batch->count;
+    if (rows < 1)
+        return vv_fail(VV_ESTATE, "batch %lld has no rows left; a method took them all",
+                       (long long)s->time.batch);
+    VV_TRY(prepare_params(t));
+    VV_TRY(vv_grads_ensure(s->model->net));
+    int64_t size = t->microbatch > 0 && t->microbatch < rows ? t->microbatch : rows;
+    double sum = 0.0;
+    for (int64_t first = 0; first < rows; first += size) {
+        int64_t count = rows - first < size ? rows - first : size;
+        double part = 0.0;
+        VV_TRY(microbatch(t, first, count, updates, &part));
+        sum += part;
+    }
+    if (loss)
+        *loss = sum;
+    return VV_OK;
+}
+
+vv_status vv_state_gradients(vv_state *state, double *loss)
+{
+    vv_trainer *t = state->trainer;
+    if (!t->in_step)
+        return vv_fail(VV_ESTATE, "vv_state_gradients: only at AFTER_TRAIN_BATCH");
+    t->in_step = false; /* not from within its own events */
+    vv_status status = vvi_step_gradients(t, false, loss);
+    t->in_step = true;
+    return status;
+}
+
+/* On the whole gradient, once (cases B4). */
+static vv_status clip(vv_trainer *t)
+{
+    if (t->grad_clip_norm <= 0.0)
+        return VV_OK;
+    double norm = 0.0;
+    VV_TRY(vv_grads_norm(t->state.model->net, &norm));
+    t->state.grad_norm = norm;
+    if (norm > t->grad_clip_norm)
+        vv_grads_scale(t->state.model->net, t->grad_clip_norm / norm);
+    return VV_OK;
+}
+
+vv_status vvi_step(vv_trainer *t)
+{
+    vv_state *s = &t->state;
+    vv_status status = VV_OK;
+    s->grad_norm = (double)NAN;
+    VV_GO(vvi_engine_fire(t, VV_EVENT_BEFORE_TRAIN_BATCH));
+    VV_GO(vvi_step_gradients(t, true, &s->train_loss));
+    t->in_step = true;
+    status = vvi_engine_fire(t, VV_EVENT_AFTER_TRAIN_BATCH);
+    t->in_step = false;
+    if (status != VV_OK)
+        goto out;
+    VV_GO(clip(t));
+    VV_GO(vv_optimizer_step(s->optimizer));
+out:
+    vv_graph_reset(t->graph); /* lets go of the batch's tensors */
+    return status;
+}
+
+/* ---- a step that is built but not run ---- */
+
+static vv_status zero_tensor(vv_tensor **out, vv_dtype dtype, int64_t rows, int ndim,
+                             const int64_t *shape)
+{
+    *out = NULL;
+    if (ndim + 1 > VV_MAX_DIMS)
+        return vv_fail(VV_ESHAPE, "samples have %d axes; at most %d", ndim, VV_MAX_DIMS - 1);
+    int64_t full[VV_MAX_DIMS] = {rows};
+    memcpy(full + 1, shape, (size_t)ndim * sizeof *shape);
+    return vv_tensor_new(out, dtype, ndim + 1, full);
+}
+
+vv_status vvi_step_probe(vv_trainer *t, int64_t rows, size_t *slab_bytes, int64_t *flops)
+{
+    vv_state *s = &t->state;
+    const vv_sample_spec *spec = &s->input_spec;
+    /* Images come out of the loader as floats. */
+    bool image = spec->input_dtype == VV_U8 && spec->input_ndim == 3;
+    vv_dtype dtype = image ? VV_F32 : spec->input_dtype;
+    vv_tensor *input = NULL, *target = NULL;
+    vv_status status = VV_OK;
+    VV_GO(zero_tensor(&input, dtype, rows, spec->input_ndim, spec->input_shape));
+    VV_GO(zero_tensor(&target, spec->target_dtype, rows, spec->target_ndim, spec->target_shape));
+    VV_GO(prepare_params(t));
+    vv_graph_reset(t->graph);
+    vv_module_set_training(s->model->net, true);
+    s->output = vv_module_forward(s->model->net, t->graph, vv_leaf(t->graph, input));
+    s->loss_items = vv_model_loss(s->model, s->output, vv_leaf(t->graph, target));
+    s->loss = vv_div(vv_sum_all(s->loss_items), vv_scalar(t->graph, (double)rows));
+    VV_GO(vv_graph_status(t->graph));
+    VV_GO(backward(t));
+    if (slab_bytes)
+        VV_GO(vv_graph_plan_bytes(t->graph, t->nodes, 1 + t->param_count, slab_bytes, flops));
+out:
+    if (status != VV_OK)
+        vv_fail_within(status, "a training step with the data's shapes");
+    forget_nodes(s);
+    vv_graph_reset(t->graph);
+    vv_tensor_free(input);
+    vv_tensor_free(target);
+    return status;
+}

@@ -1,0 +1,407 @@
+/* trainer.c - making and freeing a Trainer: what cannot work fails here, before step 0. */
+#include <string.h>
+
+#include "base/file.h"
+#include "run_folder.h"
+#include "trainer_impl.h"
+
+static int list_length(const void *items)
+{
+    void *const *list = items;
+    int count = 0;
+    while (list && list[count])
+        count++;
+    return count;
+}
+
+/* ---- taking what belongs to us from the call on ---- */
+
+static void free_given(const vv_trainer_opts *o)
+{
+    vv_model_free(o->model);
+    vv_optimizer_free(o->optimizer);
+    for (int i = 0; i < o->methods.count; i++)
+        vv_method_free(o->methods.items[i]);
+    for (int i = 0; o->schedules && o->schedules[i]; i++)
+        vv_schedule_free(o->schedules[i]);
+    for (int i = 0; o->callbacks && o->callbacks[i]; i++)
+        vv_callback_free(o->callbacks[i]);
+    for (int i = 0; o->loggers && o->loggers[i]; i++)
+        vv_logger_free(o->loggers[i]);
+}
+
+/* All arrays first, then everything moves at once: either all of it is ours or none. */
+static vv_status take(vv_trainer *t, const vv_trainer_opts *o)
+{
+    int methods = o->methods.count > 0 ? o->methods.count : 0;
+    int schedules = list_length(o->schedules), callbacks = list_length(o->callbacks);
+    int loggers = list_length(o->loggers);
+    VV_TRY(vv_alloc_array(&t->methods, (size_t)methods, sizeof *t->methods));
+    VV_TRY(vv_alloc_array(&t->method_lines, (size_t)methods, sizeof *t->method_lines));
+    VV_TRY(vv_alloc_array(&t->schedules, (size_t)schedules, sizeof *t->schedules));
+    VV_TRY(vv_alloc_array(&t->callbacks, (size_t)callbacks, sizeof *t->callbacks));
+    VV_TRY(vv_alloc_array(&t->loggers, (size_t)loggers, sizeof *t->loggers));
+    for (int i = 0; i < methods; i++)
+        t->methods[i] = o->methods.items[i];
+    for (int i = 0; i < schedules; i++)
+        t->schedules[i] = o->schedules[i];
+    for (int i = 0; i < callbacks; i++)
+        t->callbacks[i] = o->callbacks[i];
+    for (int i = 0; i < loggers; i++)
+        t->loggers[i] = o->loggers[i];
+    t->method_count = methods;
+    t->schedule_count = schedules;
+    t->callback_count = callbacks;
+    t->logger_count = loggers;
+    t->state.model = o->model;
+    t->state.optimizer = o->optimizer;
+    return VV_OK;
+}
+
+/* ---- checks and parts ---- */
+
+static vv_status check_opts(const vv_trainer *t, const vv_trainer_opts *o)
+{
+    if (!o->model)
+        return vv_fail(VV_EINVAL, "vv_trainer_new: no model");
+    for (int i = 0; i < t->method_count; i++)
+        if (!t->methods[i]) { /* its constructor has said why */
+            vv_status status = vv_error_code();
+            return status != VV_OK && vv_error()[0]
+                       ? status
+                       : vv_fail(VV_EINVAL, "vv_trainer_new: method number %d is NULL", i + 1);
+        }
+    if (o->microbatch < 0 || o->eval_microbatch < 0)
+        return vv_fail(VV_EINVAL, "microbatch: must not be negative; 0 = the whole batch");
+    if (!(o->grad_clip_norm >= 0.0))
+        return vv_fail(VV_EINVAL, "grad_clip_norm: %g is not a norm; 0 switches clipping off",
+                       o->grad_clip_norm);
+    if (o->save_keep < 0)
+        return vv_fail(VV_EINVAL, "save_keep: must not be negative; 0 = keep all");
+    if (!(o->scale_schedule_ratio > 0.0))
+        return vv_fail(VV_EINVAL, "scale_schedule_ratio: %g; must be above 0",
+                       o->scale_schedule_ratio);
+    if (o->scale_schedule_ratio != 1.0 && t->schedule_count == 0)
+        return vv_fail(VV_EINVAL, "scale_schedule_ratio: there is no schedule to scale");
+    bool shared = o->train && o->train == o->eval;
+    for (int i = 0; i < o->eval_set_count; i++)
+        shared = shared || (o->train && o->eval_sets[i].loader == o->train);
+    if (shared)
+        return vv_fail(VV_EINVAL, "eval: training and evaluation need a loader each");
+    return VV_OK;
+}
+
+static vv_status copy_text(char **out, const char *text)
+{
+    return text ? vv_strdup(out, text) : VV_OK;
+}
+
+/* The duration as batches. */
+static vv_status set_axis(vv_trainer *t, const char *text)
+{
+    vv_state *s = &t->state;
+    int64_t per_epoch = vv_loader_batch_count(t->train), count = s->max_duration.count;
+    if (per_epoch < 1)
+        return vv_fail(VV_EINVAL, "train: the loader has no batches; its set has fewer samples than "
+                                  "one batch and drop_last is on, or none at all");
+    t->batch_size = vv_loader_batch_size(t->train);
+    t->samples_per_epoch = vv_loader_sample_count(t->train);
+    s->axis.batches_per_epoch = per_epoch;
+    s->axis.samples_per_batch = t->batch_size;
+    if (s->max_duration.unit == VV_UNIT_BATCH) {
+        s->axis.total_batches = count;
+    } else {
+        int64_t size = s->max_duration.unit == VV_UNIT_EPOCH ? 1 : t->samples_per_epoch;
+        int64_t rest = count % size;
+        if (count / size > INT64_MAX / 2 / per_epoch)
+            return vv_fail(VV_EINVAL, "max_duration: %s is too long", text);
+        s->axis.total_batches =
+            count / size * per_epoch + (rest + t->batch_size - 1) / t->batch_size;
+    }
+    return VV_OK;
+}
+
+static vv_status set_time(vv_trainer *t, const vv_trainer_opts *o)
+{
+    vv_state *s = &t->state;
+    const char *text = o->max_duration ? o->max_duration : "1ep";
+    s->axis = (vv_axis){-1, -1, -1, -1};
+    VV_TRY(vv_time_parse(&s->max_duration, text, VV_UNIT_EPOCH));
+    vv_unit unit = s->max_duration.unit;
+    if (unit != VV_UNIT_EPOCH && unit != VV_UNIT_BATCH && unit != VV_UNIT_SAMPLE)
+        return vv_fail(VV_EINVAL, "max_duration: %s; give epochs (ep), batches (ba) or samples (sp)",
+                       text);
+    t->ssr = o->scale_schedule_ratio;
+    s->max_duration = vv_time_scale(s->max_duration, t->ssr);
+    if (s->max_duration.count < 1)
+        return vv_fail(VV_EINVAL, "max_duration: %s leaves nothing to train", text);
+    t->max_duration = s->max_duration;
+    if (t->train)
+        VV_TRY(set_axis(t, text));
+    for (int i = 0; t->train && i < t->schedule_count; i++)
+        VV_TRY(vv_schedule_check(t->schedules[i], &s->axis, t->ssr));
+    t->save_keep = o->save_keep;
+    vv_status status = vvi_interval_parse(&t->save_every, o->save_interval, true);
+    return vv_fail_within(status, "save_interval");
+}
+
+static vv_status set_evaluators(vv_trainer *t, const vv_trainer_opts *o)
+{
+    int sets = o->eval_sets && o->eval_set_count > 0 ? o->eval_set_count : 0;
+    VV_TRY(vv_alloc_array(&t->evaluators, (size_t)sets + 1, sizeof *t->evaluators));
+    for (int i = o->eval ? -1 : 0; i < sets; i++) {
+        vv_eval_set set = {"eval", o->eval, NULL};
+        if (i >= 0)
+            set = o->eval_sets[i];
+        vvi_evaluator *e = &t->evaluators[t->evaluator_count++];
+        VV_TRY(vvi_evaluator_init(e, set.label, set.loader, set.metrics, o->eval_interval));
+        for (int j = 0; j < t->evaluator_count - 1; j++)
+            if (strcmp(t->evaluators[j].label, e->label) == 0)
+                return vv_fail(VV_EINVAL, "eval_sets: two are labelled \"%s\"", e->label);
+    }
+    return VV_OK;
+}
+
+static vv_status set_graph(vv_trainer *t, const vv_trainer_opts *o)
+{
+    vv_graph_opts graph = VV_GRAPH_DEFAULTS;
+    vv_state *s = &t->state;
+    s->precision = o->precision;
+    if (s->precision == VV_PRECISION_AUTO)
+        s->precision = vv_cpu_has_bf16() ? VV_PRECISION_AMP_BF16 : VV_PRECISION_FP32;
+    t->backend = o->backend ? o->backend : vv_backend_default();
+    graph.backend = t->backend;
+    graph.precision = s->precision;
+    graph.profile = o->profile;
+    VV_TRY(vv_graph_new(&t->graph, &graph));
+    s->graph = t->graph;
+    return VV_OK;
+}
+
+static vv_status ask_plans(vv_trainer *t)
+{
+    for (int i = 0; i < t->method_count; i++) {
+        vv_method *m = t->methods[i];
+        if (!m->type->plan)
+            continue;
+        vv_str line = {0};
+        vv_status status = m->type->plan(m, &t->state, &line);
+        if (status == VV_OK)
+            status = vv_str_status(&line);
+        if (status == VV_OK)
+            status = vv_strdup(&t->method_lines[i], vv_str_text(&line));
+        vv_str_fini(&line);
+        VV_TRY(vv_fail_within(status, "method %s", m->type->desc.name));
+    }
+    return VV_OK;
+}
+
+/* ---- the run's folder ---- */
+
+static vv_status refuse_old_run(const vv_trainer *t)
+{
+    vvi_checkpoint_list list;
+    VV_TRY(vvi_checkpoint_list_read(&list, t->checkpoint_dir));
+    int count = list.count;
+    vvi_checkpoint_list_fini(&list);
+    if (count && !t->save_every.never)
+        return vv_fail(VV_EEXIST, "%s holds checkpoints of an earlier run; resume it, or choose "
+                                  "another run folder", t->run_dir);
+    return VV_OK;
+}
+
+static void tell_lines(vv_trainer *t, const vv_str *told)
+{
+    const char *line = vv_str_text(told);
+    while (*line) {
+        size_t length = strcspn(line, "\n");
+        vv_str one = {0};
+        vv_str_addn(&one, line, length);
+        vv_log_message(&t->state, vv_str_text(&one));
+        vv_str_fini(&one);
+        line += length + (line[length] == '\n');
+    }
+}
+
+static vv_status open_loggers(vv_trainer *t)
+{
+    while (t->loggers_open < t->logger_count) {
+        vv_logger *logger = t->loggers[t->loggers_open];
+        if (logger->type->open)
+            VV_TRY(vv_fail_within(logger->type->open(logger, t->run_dir, t->resumed), "logger %s",
+                                  logger->type->desc.name));
+        t->loggers_open++;
+    }
+    return VV_OK;
+}
+
+/* ---- the model and its optimizer ---- */
+
+static vv_status check_effects(vv_trainer *t)
+{
+    for (int i = 0; i < t->method_count; i++) {
+        const vv_method *m = t->methods[i];
+        bool waived = t->allow_no_effect || m->allow_no_effect;
+        if (m->surgery && m->effect == 0 && !waived)
+            return vv_fail(VV_EINVAL,
+                           "method %s found nothing to change in the model %s; remove it, or set "
+                           "allow_no_effect to keep it anyway", m->type->desc.name,
+                           t->state.model->name ? t->state.model->name : "(unnamed)");
+    }
+    return VV_OK;
+}
+
+/* After surgery: the optimizer holds exactly the tree's parameters. */
+static vv_status set_optimizer(vv_trainer *t, const vv_trainer_opts *o)
+{
+    vv_state *s = &t->state;
+    if (!s->optimizer) {
+        if (vv_module_param_count(s->model->net) == 0)
+            return VV_OK; /* fit refuses */
+        const vv_optimizer_desc *desc = o->optimizer_desc;
+        if (!desc)
+            desc = vv_optimizer_find("decoupled_sgdw");
+        VV_TRY(vv_optimizer_new(&s->optimizer, desc, o->optimizer_opts, s->model->net));
+    }
+    VV_TRY(vv_optimizer_sync(s->optimizer, s->model->net));
+    return vv_optimizer_check(s->optimizer, s->model->net);
+}
+
+static vv_status load_start(vv_trainer *t, const vv_trainer_opts *o, const vv_safetensors *found,
+                            const char *path)
+{
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_LOAD));
+    if (found)
+        VV_TRY(vvi_restore(t, found, path, false));
+    else if (o->load_path && o->load_path[0])
+        VV_TRY(vv_trainer_load(t, o->load_path, o->load_weights_only));
+    return vvi_engine_fire(t, VV_EVENT_AFTER_LOAD);
+}
+
+static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
+{
+    vv_status status = VV_OK;
+    vv_safetensors *found = NULL;
+    char *found_path = NULL;
+    vv_str told = {0};
+    const vv_loader *data = o->train;
+    VV_GO(check_opts(t, o));
+    VV_GO(vvi_engine_order(t->methods, t->method_count));
+    t->state.methods = t->methods;
+    t->state.method_count = t->method_count;
+    VV_GO(copy_text(&t->run_name, o->run_name));
+    VV_GO(copy_text(&t->recipe_text, o->recipe_text));
+    VV_GO(copy_text(&t->command, o->command));
+    VV_GO(set_evaluators(t, o));
+    VV_GO(set_time(t, o));
+    if (!data && t->evaluator_count)
+        data = t->evaluators[0].loader;
+    if (data)
+        t->state.input_spec = vv_loader_dataset(data)->spec;
+    VV_GO(set_graph(t, o));
+    VV_GO(ask_plans(t));
+    if (o->run_dir && o->run_dir[0]) {
+        VV_GO(vv_strdup(&t->run_dir, o->run_dir));
+        VV_GO(vvi_path_join(&t->checkpoint_dir, t->run_dir, "checkpoints"));
+        VV_GO(vvi_folders_prepare(t->run_dir, t->checkpoint_dir));
+        if (o->resume)
+            VV_GO(vvi_checkpoint_find(t->checkpoint_dir, &found, &found_path, &told));
+        else
+            VV_GO(refuse_old_run(t));
+    }
+    t->resumed = found != NULL;
+    VV_GO(open_loggers(t));
+    VV_GO(vvi_engine_fire(t, VV_EVENT_INIT));
+    tell_lines(t, &told);
+    VV_GO(check_effects(t));
+    VV_GO(set_optimizer(t, o));
+    if (t->train)
+        VV_GO(vvi_step_probe(t, 1, NULL, NULL));
+    VV_GO(load_start(t, o, found, found_path));
+out:
+    vv_str_fini(&told);
+    vv_dealloc(found_path);
+    vv_safetensors_close(found);
+    return status;
+}
+
+vv_status vv_trainer_new(vv_trainer **out, const vv_trainer_opts *o)
+{
+    *out = NULL;
+    vv_trainer *t = NULL;
+    vv_status status = vv_alloc(&t, sizeof *t);
+    if (status == VV_OK)
+        status = take(t, o);
+    if (status != VV_OK) {
+        free_given(o);
+        vv_trainer_free(t);
+        return status;
+    }
+    t->state.trainer = t;
+    t->state.seed = o->seed;
+    t->train = o->train;
+    t->state.train_loader = o->train;
+    t->microbatch = o->microbatch;
+    t->eval_microbatch = o->eval_microbatch;
+    t->grad_clip_norm = o->grad_clip_norm;
+    t->allow_no_effect = o->allow_no_effect;
+    t->log_bytes = -1;
+    atomic_init(&t->interrupted, 0);
+    status = set_up(t, o);
+    if (status != VV_OK) {
+        vv_trainer_free(t);
+        t = NULL;
+    }
+    *out = t;
+    return status;
+}
+
+void vv_trainer_free(vv_trainer *t)
+{
+    if (!t)
+        return;
+    for (int i = t->loggers_open - 1; i >= 0; i--)
+        if (t->loggers[i]->type->close)
+            t->loggers[i]->type->close(t->loggers[i]);
+    for (int i = 0; i < t->logger_count; i++)
+        vv_logger_free(t->loggers[i]);
+    for (int i = 0; i < t->callback_count; i++)
+        vv_callback_free(t->callbacks[i]);
+    for (int i = 0; i < t->method_count; i++) {
+        vv_method_free(t->methods[i]);
+        vv_dealloc(t->method_lines[i]);
+    }
+    for (int i = 0; i < t->schedule_count; i++)
+        vv_schedule_free(t->schedules[i]);
+    for (int i = 0; i < t->evaluator_count; i++)
+        vvi_evaluator_fini(&t->evaluators[i]);
+    vvi_log_close(t);
+    vv_graph_free(t->graph);
+    vv_optimizer_free(t->state.optimizer);
+    vv_model_free(t->state.model);
+    vv_str_fini(&t->pending);
+    vv_str_fini(&t->early);
+    vv_str_fini(&t->deferred_text);
+    void *const blocks[] = {t->loggers,    t->callbacks,  t->methods,  t->method_lines,
+                            t->schedules,  t->evaluators, t->run_dir,  t->checkpoint_dir,
+                            t->run_name,   t->recipe_text, t->command, t->params,
+                            t->nodes};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        vv_dealloc(blocks[i]);
+    vv_dealloc(t);
+}
+
+vv_state *vv_trainer_state(vv_trainer *t)
+{
+    return &t->state;
+}
+
+vv_graph *vv_trainer_graph(vv_trainer *t)
+{
+    return t->graph;
+}
+
+vv_rng vv_state_rng(const vv_state *state, const char *stream)
+{
+    return vv_rng_at(state->seed, stream, (uint64_t)state->time.batch);
+}

@@ -1,0 +1,169 @@
+/* trainer_impl.h - the Trainer's inside, shared by the files of this folder. */
+#ifndef VVI_TRAINER_IMPL_H
+#define VVI_TRAINER_IMPL_H
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include <vivace/memory.h>
+#include <vivace/safetensors.h>
+#include <vivace/train.h>
+
+/* ---- interval.c: when evaluation and saving are due (spec: trainer.md 3.5) ---- */
+typedef struct vvi_interval {
+    vv_time every;
+    bool never;         /* not even at the end */
+    bool checkpoint;    /* looks at *_CHECKPOINT events and ends with them; else *_END and FIT_END */
+    int64_t last_batch; /* batch count at which it fired last; -1 = not yet */
+} vvi_interval;
+/* NULL or "" = never; a zero count = only at the end. */
+vv_status vvi_interval_parse(vvi_interval *out, const char *text, bool checkpoint);
+/* Whether it fires now; the caller then sets last_batch. `previous`: the clock before this batch. */
+bool vvi_interval_due(const vvi_interval *interval, vv_event event, const vv_timestamp *previous,
+                      const vv_timestamp *now, vv_time max_duration, const vv_axis *axis);
+/* Elapsed fraction in max_duration's own unit (so coarse for epochs). */
+double vvi_elapsed(const vv_timestamp *now, vv_time max_duration);
+
+/* ---- the parts of a trainer ---- */
+typedef struct vvi_metric {
+    const vv_metric_desc *type;
+    double sum;
+    int64_t count;
+    double value, best;
+    int64_t best_batch;
+    bool valid; /* value and best hold something */
+} vvi_metric;
+
+typedef struct vvi_evaluator {
+    char *label;
+    vv_loader *loader;
+    vvi_metric *metrics;
+    int metric_count;
+    vvi_interval interval;
+} vvi_evaluator;
+
+typedef enum vvi_run_status {
+    VVI_RUN_RUNNING,
+    VVI_RUN_DONE,
+    VVI_RUN_INTERRUPTED,
+    VVI_RUN_FAILED,
+} vvi_run_status;
+
+struct vv_trainer {
+    vv_state state;
+    vv_graph *graph;
+
+    vv_method **methods; /* in resolved order */
+    int method_count;
+    char **method_lines; /* what `plan` said of the unchanged model; items may be NULL */
+    vv_callback **callbacks;
+    int callback_count;
+    vv_logger **loggers;
+    int logger_count, loggers_open;
+
+    vv_schedule **schedules;
+    int schedule_count;
+    double ssr;
+
+    vv_loader *train;
+    vvi_evaluator *evaluators;
+    int evaluator_count;
+    vvi_interval save_every;
+    int save_keep;
+    vv_time max_duration; /* as given and scaled; state.max_duration shrinks when a callback stops */
+    int64_t batch_size, samples_per_epoch;
+    int64_t microbatch, eval_microbatch;
+    double grad_clip_norm;
+    bool allow_no_effect;
+    const vv_backend *backend;
+
+    char *run_dir, *run_name, *checkpoint_dir; /* NULL without a run folder */
+    char *recipe_text, *command;
+    vv_timestamp previous; /* the clock before the last batch */
+    bool finished;         /* the run's end (FIT_END and the last evaluation) is done */
+    bool stopped;          /* a callback ended it */
+    bool resumed;
+    atomic_int interrupted;
+    vvi_run_status run_status;
+    double eval_seconds;
+    double wall_before, wall_start; /* earlier fits; clock at this fit's start, 0 outside */
+    bool fitting;
+
+    FILE *log;
+    int64_t log_bytes;  /* where the loaded checkpoint's log ends; -1 = not resumed */
+    vv_str pending;     /* ,"name":value... logged since the last line */
+    vv_str early;       /* lines from before the log was opened */
+    vv_status deferred; /* first failure of a logger where none could be returned */
+    vv_str deferred_text;
+
+    /* the step's scratch: non-frozen parameters, their leaves and gradients */
+    vv_param **params;
+    vv_node **nodes; /* 2 * capacity + 1: leaves, then loss and gradients */
+    int param_count, param_capacity;
+    bool in_step; /* vv_state_gradients is allowed */
+};
+
+/* ---- engine.c ---- */
+/* Puts methods into their order; refuses duplicates, conflicts, cycles. */
+vv_status vvi_engine_order(vv_method **methods, int count);
+/* Tells methods, callbacks and loggers, in the event's order. */
+vv_status vvi_engine_fire(vv_trainer *trainer, vv_event event);
+bool vvi_event_reversed(vv_event event);
+char vvi_event_kind(vv_event event);
+
+/* ---- step.c ---- */
+/* Gradients of state.batch into param->grad over all microbatches; *loss = the true objective. */
+vv_status vvi_step_gradients(vv_trainer *trainer, bool updates, double *loss);
+/* The whole optimizer step on state.batch. */
+vv_status vvi_step(vv_trainer *trainer);
+/* Loss items of the microbatch from state.output, target and the mixture. */
+vv_node *vvi_loss_items(const vv_trainer *trainer);
+/* Builds a training step's graph of `rows` rows of zeros without running it; bytes and flops may be
+   NULL: then shapes are checked only. */
+vv_status vvi_step_probe(vv_trainer *trainer, int64_t rows, size_t *slab_bytes, int64_t *flops);
+
+/* ---- evaluate.c ---- */
+vv_status vvi_evaluator_init(vvi_evaluator *out, const char *label, vv_loader *loader,
+                             const char *metrics, const char *interval);
+void vvi_evaluator_fini(vvi_evaluator *evaluator);
+/* Runs the evaluators that are due at this event. */
+vv_status vvi_evaluate_due(vv_trainer *trainer, vv_event event);
+
+/* ---- checkpoint.c, restore.c, run_folder.c ---- */
+vv_status vvi_checkpoint_write(vv_trainer *trainer, const char *path);
+/* Into the run's folder, with rotation and "latest". */
+vv_status vvi_checkpoint_save(vv_trainer *trainer);
+vv_status vvi_checkpoint_due(vv_trainer *trainer, vv_event event);
+vv_status vvi_restore(vv_trainer *trainer, const vv_safetensors *file, const char *path,
+                      bool weights_only);
+/* *file = the newest checkpoint in the run's folder that verifies, NULL if there is none. Damaged ones
+   are told to `told`, one line each. */
+vv_status vvi_checkpoint_find(const char *folder, vv_safetensors **file, char **path, vv_str *told);
+/* Makes the run's folders, proves that they can be written to, removes what killed writes left. */
+vv_status vvi_folders_prepare(const char *run_dir, const char *checkpoint_dir);
+
+/* ---- runlog.c ---- */
+vv_status vvi_log_open(vv_trainer *trainer);
+vv_status vvi_log_batch(vv_trainer *trainer);
+vv_status vvi_log_eval(vv_trainer *trainer, const vvi_evaluator *evaluator, int64_t samples,
+                       double seconds);
+/* An "epoch" or "end" line with what was logged since the last one. */
+vv_status vvi_log_mark(vv_trainer *trainer, const char *event);
+/* Everything on disk; *bytes = the log's length. */
+vv_status vvi_log_sync(vv_trainer *trainer, int64_t *bytes);
+void vvi_log_close(vv_trainer *trainer);
+/* A number in JSON, exact; NaN and infinities become null. */
+void vvi_json_number(vv_str *out, double value);
+
+/* ---- summary.c, plan.c ---- */
+vv_status vvi_summary_write(vv_trainer *trainer, vvi_run_status status);
+const char *vvi_precision_name(vv_precision precision);
+double vvi_wall_seconds(const vv_trainer *trainer);
+/* Learning-rate multiplier of batch number `batch`. */
+vv_status vvi_lr_factor(const vv_trainer *trainer, double batch, double *out);
+
+/* ---- fit.c ---- */
+bool vvi_run_over(const vv_trainer *trainer); /* the duration is reached */
+void vvi_set_progress(vv_trainer *trainer);
+
+#endif
