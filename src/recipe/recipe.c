@@ -1,0 +1,308 @@
+/* recipe.c - from a YAML tree to a resolved recipe: every key is known, every value in range. */
+#include "recipe/recipe_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <vivace/memory.h>
+
+#include "base/file.h"
+
+#define TOP(field) offsetof(vvi_recipe_top, field)
+static const char *const precision_names[] = {"fp32", "amp_bf16", "bf16", "auto", NULL};
+static const char *const backend_names[] = {"auto", "cpu", "ref", NULL};
+static const vv_field top_fields[] = {
+    {.name = "name", .help = "name of the run", .type = VV_FIELD_STRING, .offset = TOP(name), .fallback = ""},
+    {.name = "seed", .help = "seed of everything random", .type = VV_FIELD_INT, .offset = TOP(seed), .fallback = "17", .min = 0, .max = 4294967295.0},
+    {.name = "max_duration", .help = "how long to train, absolute: 10ep, 500ba, 1e6sp", .type = VV_FIELD_TIME, .offset = TOP(max_duration), .fallback = "10ep"},
+    {.name = "batch_size", .help = "samples per optimizer step", .type = VV_FIELD_INT, .offset = TOP(batch_size), .fallback = "128", .min = 1, .max = 1e9},
+    {.name = "eval_batch_size", .help = "samples per evaluation batch", .type = VV_FIELD_INT, .offset = TOP(eval_batch_size), .fallback = "1000", .min = 1, .max = 1e9},
+    {.name = "microbatch", .help = "samples computed at once; 0 = the whole batch", .type = VV_FIELD_INT, .offset = TOP(microbatch), .fallback = "0", .min = 0, .max = 1e9},
+    {.name = "precision", .help = "arithmetic of convolutions and matmuls", .type = VV_FIELD_CHOICE, .offset = TOP(precision), .fallback = "auto", .choices = precision_names},
+    {.name = "backend", .help = "kernels to use", .type = VV_FIELD_CHOICE, .offset = TOP(backend), .fallback = "auto", .choices = backend_names},
+    {.name = "initializers", .help = "weight initialisers, in order, comma-separated", .type = VV_FIELD_STRING, .offset = TOP(initializers), .fallback = ""},
+    {.name = "scale_schedule_ratio", .help = "stretches duration and schedules", .type = VV_FIELD_FLOAT, .offset = TOP(scale_schedule_ratio), .fallback = "1", .min = 1e-6, .max = 1e6},
+    {.name = "grad_clip_norm", .help = "largest global gradient norm; 0 = no clipping", .type = VV_FIELD_FLOAT, .offset = TOP(grad_clip_norm), .fallback = "0", .min = 0, .max = 1e30},
+    {.name = "eval_interval", .help = "time between evaluations; 0ep = only at the end", .type = VV_FIELD_TIME, .offset = TOP(eval_interval), .fallback = "1ep"},
+    {.name = "eval_metrics", .help = "metrics, comma-separated", .type = VV_FIELD_STRING, .offset = TOP(eval_metrics), .fallback = "accuracy,cross_entropy"},
+    {.name = "save_interval", .help = "time between checkpoints; none = never", .type = VV_FIELD_TIME, .offset = TOP(save_interval), .fallback = "1ep"},
+    {.name = "save_keep", .help = "newest checkpoints kept; 0 = all", .type = VV_FIELD_INT, .offset = TOP(save_keep), .fallback = "2", .min = 0, .max = 1e6},
+    {.name = "threads", .help = "threads of kernels; 0 = all cores", .type = VV_FIELD_INT, .offset = TOP(threads), .fallback = "0", .min = 0, .max = 4096},
+    {.name = "workers", .help = "threads that prepare batches ahead", .type = VV_FIELD_INT, .offset = TOP(workers), .fallback = "1", .min = 0, .max = 256},
+    {.name = "limit", .help = "train on only this many samples; 0 = all", .type = VV_FIELD_INT, .offset = TOP(limit), .fallback = "0", .min = 0, .max = 1e15},
+    {.name = "drop_last", .help = "leave out an incomplete last batch", .type = VV_FIELD_BOOL, .offset = TOP(drop_last), .fallback = "true"},
+    {.name = "allow_no_effect", .help = "a method that changes nothing is not an error", .type = VV_FIELD_BOOL, .offset = TOP(allow_no_effect), .fallback = "false"},
+    {.name = NULL},
+};
+const vv_desc vvi_recipe_top_desc = {.kind = "recipe", .name = "recipe", .summary = "a training run",
+                                     .cite = "", .domains = "any", .fields = top_fields,
+                                     .opts_size = sizeof(vvi_recipe_top)};
+
+#define TRANSFORM(field) offsetof(vv_image_transform, field)
+static const vv_field transform_fields[] = {
+    {.name = "crop_pad", .help = "random crop after padding each side by this many pixels", .type = VV_FIELD_INT, .offset = TRANSFORM(crop_pad), .fallback = "0", .min = 0, .max = 1024},
+    {.name = "translate", .help = "random shift of up to this many pixels", .type = VV_FIELD_INT, .offset = TRANSFORM(translate), .fallback = "0", .min = 0, .max = 1024},
+    {.name = "flip", .help = "mirror left-right half of the time", .type = VV_FIELD_BOOL, .offset = TRANSFORM(flip), .fallback = "false"},
+    {.name = "normalise", .help = "subtract the mean, divide by the deviation", .type = VV_FIELD_BOOL, .offset = TRANSFORM(normalise), .fallback = "true"},
+    {.name = NULL},
+};
+const vv_desc vvi_transform_desc = {.kind = "transform", .name = "transform",
+                                    .summary = "augmentation of training images", .cite = "",
+                                    .domains = "cv", .fields = transform_fields,
+                                    .opts_size = sizeof(vv_image_transform)};
+
+/* Names of sections, for the nearest-name search beside the top fields. */
+static const char *const sections[] = {"model", "dataset", "transform", "optimizer", "schedules",
+                                       "methods", "callbacks", "loggers"};
+enum { SECTIONS = sizeof sections / sizeof sections[0],
+       TOP_FIELDS = sizeof top_fields / sizeof top_fields[0] - 1 };
+
+static const char *key_at(const void *ctx, int i)
+{
+    (void)ctx;
+    return i < SECTIONS ? sections[i] : top_fields[i - SECTIONS].name;
+}
+
+/* "recipe.yaml:12: methods.mixup" in front of a failure. */
+static vv_status within(const vv_recipe *r, const vvi_yaml *node, vv_status status, const char *what)
+{
+    if (node && node->line)
+        return vv_fail_within(status, "%s:%d%s%s", r->origin, node->line, what[0] ? ": " : "", what);
+    return vv_fail_within(status, "%s%s%s", r->origin, what[0] ? ": " : "", what);
+}
+
+void vvi_part_fini(vvi_part *part)
+{
+    if (part->opts) {
+        vv_opts_fini(part->desc, part->opts);
+        vv_dealloc(part->opts);
+    }
+    *part = (vvi_part){0};
+}
+
+static vv_status set_field(const vv_recipe *r, const vv_desc *desc, void *opts, const char *key,
+                           const vvi_yaml *value)
+{
+    vv_str text = {0};
+    vv_status status = vvi_yaml_flat(value, &text);
+    if (status == VV_OK)
+        status = vv_opts_set(desc, opts, key, vv_str_text(&text));
+    vv_str_fini(&text);
+    return within(r, value, status, "");
+}
+
+/* *part = the thing called `name` with the settings of map `node` (key "name" left out). */
+static vv_status make_part(const vv_recipe *r, vvi_part *part, const char *kind, const char *name,
+                           const vvi_yaml *node)
+{
+    vv_status status = vv_registry_find(&part->desc, kind, name);
+    if (status != VV_OK)
+        return within(r, node, status, "");
+    VV_TRY(vv_alloc(&part->opts, part->desc->opts_size + 1));
+    VV_GO(vv_opts_init(part->desc, part->opts));
+    if (node && node->kind == VVI_YAML_LIST)
+        VV_GO(within(r, node, vv_fail(VV_EINVAL, "%s needs settings by name (key: value)", name), ""));
+    for (int i = 0; node && node->kind == VVI_YAML_MAP && i < node->count; i++)
+        if (strcmp(node->keys[i], "name") != 0)
+            VV_GO(set_field(r, part->desc, part->opts, node->keys[i], node->items[i]));
+    VV_GO(within(r, node, vv_opts_check(part->desc, part->opts), ""));
+    return VV_OK;
+out:
+    vvi_part_fini(part);
+    return status;
+}
+
+/* A section that names one thing: "model: resnet9" or "model: {name: resnet9, width: 16}". */
+static vv_status read_single(const vv_recipe *r, const vvi_yaml *root, const char *section,
+                             const char *kind, const char *fallback, vvi_part *part)
+{
+    const vvi_yaml *node = vvi_yaml_get(root, section);
+    if (!node && fallback)
+        return make_part(r, part, kind, fallback, NULL);
+    if (!node)
+        return within(r, root, vv_fail(VV_EINVAL, "the recipe names no %s; add `%s: NAME`", section,
+                                       section), "");
+    if (node->kind == VVI_YAML_TEXT)
+        return make_part(r, part, kind, node->text, node);
+    const vvi_yaml *name = vvi_yaml_get(node, "name");
+    if (!name || name->kind != VVI_YAML_TEXT)
+        return within(r, node, vv_fail(VV_EINVAL, "%s has no `name`", section), "");
+    return make_part(r, part, kind, name->text, node);
+}
+
+static vv_status push_part(const vv_recipe *r, vvi_parts *parts, const char *kind, const char *name,
+                           const vvi_yaml *node)
+{
+    VV_TRY(vv_realloc_array(&parts->items, (size_t)parts->count + 1, sizeof *parts->items));
+    parts->items[parts->count] = (vvi_part){0};
+    VV_TRY(make_part(r, &parts->items[parts->count], kind, name, node));
+    parts->count++;
+    return VV_OK;
+}
+
+static bool is_off(const vvi_yaml *node)
+{
+    return node->kind == VVI_YAML_TEXT &&
+           (strcmp(node->text, "off") == 0 || strcmp(node->text, "false") == 0);
+}
+
+/* A section that names several: a map name -> settings ("off" leaves it out), or a list of names,
+   one-entry maps, or maps with `name`. */
+static vv_status read_several(const vv_recipe *r, const vvi_yaml *root, const char *section,
+                              const char *kind, vvi_parts *parts)
+{
+    const vvi_yaml *node = vvi_yaml_get(root, section);
+    if (!node || (node->kind == VVI_YAML_TEXT && !node->text[0]))
+        return VV_OK;
+    if (node->kind == VVI_YAML_TEXT)
+        return push_part(r, parts, kind, node->text, node);
+    for (int i = 0; i < node->count; i++) {
+        const vvi_yaml *item = node->items[i];
+        if (node->kind == VVI_YAML_MAP) {
+            if (is_off(item))
+                continue;
+            if (item->kind == VVI_YAML_TEXT && item->text[0])
+                return within(r, item, vv_fail(VV_EINVAL, "%s.%s: settings are `key: value` lines, or "
+                                               "`off`; found '%s'", section, node->keys[i],
+                                               item->text), "");
+            VV_TRY(push_part(r, parts, kind, node->keys[i], item));
+            continue;
+        }
+        const vvi_yaml *name = vvi_yaml_get(item, "name");
+        if (item->kind == VVI_YAML_TEXT) {
+            VV_TRY(push_part(r, parts, kind, item->text, item));
+        } else if (name && name->kind == VVI_YAML_TEXT) {
+            VV_TRY(push_part(r, parts, kind, name->text, item));
+        } else if (item->kind == VVI_YAML_MAP && item->count == 1) {
+            if (!is_off(item->items[0]))
+                VV_TRY(push_part(r, parts, kind, item->keys[0], item->items[0]));
+        } else {
+            return within(r, item, vv_fail(VV_EINVAL, "%s: entry %d is neither a name nor `name: "
+                                           "settings`", section, i), "");
+        }
+    }
+    return VV_OK;
+}
+
+static vv_status read_top(vv_recipe *r, const vvi_yaml *root)
+{
+    for (int i = 0; i < root->count; i++) {
+        const char *key = root->keys[i];
+        bool section = false;
+        for (int k = 0; k < SECTIONS; k++)
+            section = section || strcmp(key, sections[k]) == 0;
+        if (section)
+            continue;
+        if (!vv_desc_field(&vvi_recipe_top_desc, key)) {
+            int near = vv_nearest(key, key_at, NULL, SECTIONS + TOP_FIELDS);
+            vv_status status =
+                near >= 0 ? vv_fail(VV_EINVAL, "unknown key '%s'; did you mean '%s'?", key,
+                                    key_at(NULL, near))
+                          : vv_fail(VV_EINVAL, "unknown key '%s' in a recipe", key);
+            return within(r, root->items[i], status, "");
+        }
+        VV_TRY(set_field(r, &vvi_recipe_top_desc, &r->top, key, root->items[i]));
+    }
+    if (vv_time_is_none(r->top.max_duration) || r->top.max_duration.count <= 0 ||
+        r->top.max_duration.unit == VV_UNIT_SECOND || r->top.max_duration.unit == VV_UNIT_DURATION)
+        return within(r, vvi_yaml_get(root, "max_duration"),
+                      vv_fail(VV_EINVAL, "max_duration must be a positive number of epochs, batches, "
+                              "samples or tokens, like 10ep"), "");
+    return VV_OK;
+}
+
+static vv_status read_transform(vv_recipe *r, const vvi_yaml *root)
+{
+    const vvi_yaml *node = vvi_yaml_get(root, "transform");
+    const vv_dataset_desc *dataset = (const vv_dataset_desc *)(const void *)r->dataset.desc;
+    r->transform = dataset->train_transform;
+    if (!node)
+        return VV_OK;
+    if (node->kind != VVI_YAML_MAP)
+        return within(r, node, vv_fail(VV_EINVAL, "transform needs settings by name, like `flip: true`"),
+                      "");
+    for (int i = 0; i < node->count; i++)
+        VV_TRY(set_field(r, &vvi_transform_desc, &r->transform, node->keys[i], node->items[i]));
+    return VV_OK;
+}
+
+static vv_status resolve(vv_recipe *r, const vvi_yaml *root)
+{
+    if (root->kind != VVI_YAML_MAP)
+        return vv_fail(VV_EFORMAT, "%s: a recipe is a list of `key: value` lines", r->origin);
+    VV_TRY(vv_opts_init(&vvi_recipe_top_desc, &r->top));
+    r->top_ready = true;
+    VV_TRY(read_top(r, root));
+    VV_TRY(read_single(r, root, "model", "model", NULL, &r->model));
+    VV_TRY(read_single(r, root, "dataset", "dataset", NULL, &r->dataset));
+    VV_TRY(read_transform(r, root));
+    VV_TRY(read_single(r, root, "optimizer", "optimizer", "decoupled_sgdw", &r->optimizer));
+    VV_TRY(read_several(r, root, "schedules", "schedule", &r->schedules));
+    VV_TRY(read_several(r, root, "methods", "method", &r->methods));
+    VV_TRY(read_several(r, root, "callbacks", "callback", &r->callbacks));
+    return read_several(r, root, "loggers", "logger", &r->loggers);
+}
+
+vv_status vv_recipe_parse(vv_recipe **out, const char *text, const char *origin,
+                          const char *const *overrides, int override_count)
+{
+    *out = NULL;
+    vv_status status;
+    vvi_yaml *root = NULL;
+    vv_recipe *r = NULL;
+    VV_GO(vvi_yaml_parse(&root, text, strlen(text), origin));
+    for (int i = 0; i < override_count; i++) {
+        if (root->kind != VVI_YAML_MAP)
+            VV_GO(vv_fail(VV_EFORMAT, "%s: a recipe is a list of `key: value` lines", origin));
+        VV_GO(vvi_yaml_override(root, overrides[i]));
+    }
+    VV_GO(vv_alloc(&r, sizeof *r));
+    VV_GO(vv_strdup(&r->origin, origin));
+    VV_GO(resolve(r, root));
+    *out = r;
+    r = NULL;
+out:
+    vv_recipe_free(r);
+    vvi_yaml_free(root);
+    return status;
+}
+
+vv_status vv_recipe_load(vv_recipe **out, const char *path, const char *const *overrides,
+                         int override_count)
+{
+    *out = NULL;
+    char *text = NULL;
+    size_t length = 0;
+    VV_TRY(vvi_file_read_all(&text, &length, path));
+    vv_status status = VV_OK;
+    if (memchr(text, 0, length))
+        status = vv_fail(VV_EFORMAT, "%s: not a text file (it holds NUL bytes)", path);
+    else
+        status = vv_recipe_parse(out, text, path, overrides, override_count);
+    vv_dealloc(text);
+    return status;
+}
+
+static void free_parts(vvi_parts *parts)
+{
+    for (int i = 0; i < parts->count; i++)
+        vvi_part_fini(&parts->items[i]);
+    vv_dealloc(parts->items);
+}
+
+void vv_recipe_free(vv_recipe *r)
+{
+    if (!r)
+        return;
+    if (r->top_ready)
+        vv_opts_fini(&vvi_recipe_top_desc, &r->top);
+    vvi_part_fini(&r->model);
+    vvi_part_fini(&r->dataset);
+    vvi_part_fini(&r->optimizer);
+    free_parts(&r->schedules);
+    free_parts(&r->methods);
+    free_parts(&r->callbacks);
+    free_parts(&r->loggers);
+    vv_dealloc(r->origin);
+    vv_dealloc(r);
+}

@@ -1,0 +1,44 @@
+/* recipe_impl.h - a resolved recipe: settings and parts, each with its descriptor. */
+#ifndef VVI_RECIPE_IMPL_H
+#define VVI_RECIPE_IMPL_H
+
+#include <vivace/recipe.h>
+#include <vivace/registry.h>
+
+#include "recipe/yaml_tree.h"
+
+/* What stands at the top of a recipe beside the parts. */
+typedef struct vvi_recipe_top {
+    const char *name, *initializers, *eval_metrics;
+    int64_t batch_size, eval_batch_size, microbatch, seed, threads, workers, limit, save_keep;
+    vv_time max_duration, eval_interval, save_interval;
+    double scale_schedule_ratio, grad_clip_norm;
+    int precision; /* vv_precision */
+    int backend;   /* 0 = auto, 1 = cpu, 2 = ref */
+    bool drop_last, allow_no_effect;
+} vvi_recipe_top;
+extern const vv_desc vvi_recipe_top_desc;
+extern const vv_desc vvi_transform_desc; /* of a vv_image_transform */
+
+/* One named thing with its settings. */
+typedef struct vvi_part {
+    const vv_desc *desc;
+    void *opts;
+} vvi_part;
+typedef struct vvi_parts {
+    vvi_part *items;
+    int count;
+} vvi_parts;
+
+struct vv_recipe {
+    char *origin;
+    vvi_recipe_top top;
+    bool top_ready;
+    vvi_part model, dataset, optimizer;
+    vv_image_transform transform;
+    vvi_parts schedules, methods, callbacks, loggers;
+};
+
+void vvi_part_fini(vvi_part *part);
+
+#endif

@@ -1,0 +1,252 @@
+/* recipe_run.c - a run made from a recipe: data sets, loaders, model, trainer, in that order, and
+ * released in the reverse one. */
+#include <string.h>
+
+#include <vivace/memory.h>
+
+#include "recipe/recipe_impl.h"
+
+struct vv_run {
+    vv_dataset *train_set, *eval_set;
+    vv_loader *train, *eval;
+    vv_trainer *trainer;
+};
+
+/* Random data in the place of the recipe's set: same shapes, classes and size. */
+static vv_status open_synthetic(vv_dataset **out, const char *like, const char *split)
+{
+    const vv_dataset_desc *desc;
+    VV_TRY(vv_dataset_find(&desc, "synthetic"));
+    void *opts;
+    VV_TRY(vv_alloc(&opts, desc->desc.opts_size + 1));
+    vv_status status = vv_opts_init(&desc->desc, opts);
+    if (status == VV_OK) {
+        if (strcmp(like, "synthetic") != 0)
+            status = vv_opts_set(&desc->desc, opts, "like", like);
+        if (status == VV_OK)
+            status = vv_dataset_open(out, desc, opts, split);
+        vv_opts_fini(&desc->desc, opts);
+    }
+    vv_dealloc(opts);
+    return status;
+}
+
+static vv_status open_set(vv_dataset **out, const vv_recipe *r, bool synthetic, const char *split)
+{
+    const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)r->dataset.desc;
+    if (synthetic && strcmp(desc->desc.name, "synthetic") != 0)
+        return open_synthetic(out, desc->desc.name, split);
+    return vv_dataset_open(out, desc, r->dataset.opts, split);
+}
+
+static vv_status open_data(vv_run *run, const vv_recipe *r, bool synthetic)
+{
+    VV_TRY(open_set(&run->train_set, r, synthetic, "train"));
+    VV_TRY(open_set(&run->eval_set, r, synthetic, "eval"));
+    vv_loader_opts opts = VV_LOADER_DEFAULTS;
+    opts.batch_size = r->top.batch_size;
+    opts.shuffle = true;
+    opts.drop_last = r->top.drop_last;
+    opts.seed = (uint64_t)r->top.seed;
+    opts.workers = (int)r->top.workers;
+    opts.limit = r->top.limit;
+    opts.transform = r->transform;
+    VV_TRY(vv_loader_new(&run->train, run->train_set, &opts));
+    if (vv_loader_batch_count(run->train) == 0)
+        return vv_fail(VV_EINVAL, "%s: batch_size %lld is larger than the training set (%lld samples) "
+                       "and drop_last leaves nothing; lower batch_size or set drop_last: false",
+                       r->origin, (long long)r->top.batch_size,
+                       (long long)(r->top.limit ? r->top.limit : run->train_set->count));
+    const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)r->dataset.desc;
+    opts.batch_size = r->top.eval_batch_size;
+    opts.shuffle = opts.drop_last = false;
+    opts.limit = 0;
+    opts.transform = desc->eval_transform;
+    opts.transform.normalise = r->transform.normalise;
+    return vv_loader_new(&run->eval, run->eval_set, &opts);
+}
+
+static vv_status build_model(const vv_recipe *r, const vv_run *run, vv_model **out)
+{
+    const vv_model_desc *desc = (const vv_model_desc *)(const void *)r->model.desc;
+    vv_model *model;
+    *out = NULL;
+    if (r->top.initializers[0] && desc->own_init)
+        return vv_fail(VV_EINVAL, "%s: model %s initialises itself; leave out `initializers`", r->origin,
+                       desc->desc.name);
+    VV_TRY(vv_model_build(&model, desc, r->model.opts, &run->train_set->spec, (uint64_t)r->top.seed));
+    if (r->top.initializers[0]) {
+        vv_status status = vv_module_init(model->net, r->top.initializers, (uint64_t)r->top.seed);
+        if (status != VV_OK) {
+            vv_model_free(model);
+            return vv_fail_within(status, "%s: initializers", r->origin);
+        }
+    }
+    *out = model;
+    return VV_OK;
+}
+
+/* What the trainer takes; freed here if making all of it fails half way. */
+typedef struct taken {
+    vv_model *model;
+    vv_method **methods;
+    vv_schedule **schedules;
+    vv_callback **callbacks;
+    vv_logger **loggers;
+    int logger_count;
+} taken;
+
+static vv_status make_all(const vv_recipe *r, const vv_run *run, const vv_run_opts *opts, taken *t)
+{
+    int extra = 0;
+    while (opts->loggers && opts->loggers[extra])
+        extra++;
+    VV_TRY(vv_alloc_array(&t->loggers, (size_t)(r->loggers.count + extra) + 1, sizeof(void *)));
+    while (t->logger_count < extra) {
+        t->loggers[t->logger_count] = opts->loggers[t->logger_count];
+        opts->loggers[t->logger_count++] = NULL;
+    }
+    VV_TRY(build_model(r, run, &t->model));
+    VV_TRY(vv_alloc_array(&t->methods, (size_t)r->methods.count + 1, sizeof(void *)));
+    VV_TRY(vv_alloc_array(&t->schedules, (size_t)r->schedules.count + 1, sizeof(void *)));
+    VV_TRY(vv_alloc_array(&t->callbacks, (size_t)r->callbacks.count + 1, sizeof(void *)));
+    for (int i = 0; i < r->methods.count; i++)
+        VV_TRY(vv_method_new(&t->methods[i],
+                             (const vv_method_desc *)(const void *)r->methods.items[i].desc,
+                             r->methods.items[i].opts));
+    for (int i = 0; i < r->schedules.count; i++)
+        VV_TRY(vv_schedule_new(&t->schedules[i],
+                               (const vv_schedule_desc *)(const void *)r->schedules.items[i].desc,
+                               r->schedules.items[i].opts));
+    for (int i = 0; i < r->callbacks.count; i++)
+        VV_TRY(vv_callback_new(&t->callbacks[i],
+                               (const vv_callback_desc *)(const void *)r->callbacks.items[i].desc,
+                               r->callbacks.items[i].opts));
+    for (int i = 0; i < r->loggers.count; i++)
+        VV_TRY(vv_logger_new(&t->loggers[t->logger_count++],
+                             (const vv_logger_desc *)(const void *)r->loggers.items[i].desc,
+                             r->loggers.items[i].opts));
+    return VV_OK;
+}
+
+static void free_taken(taken *t)
+{
+    vv_model_free(t->model);
+    for (int i = 0; t->methods && t->methods[i]; i++)
+        vv_method_free(t->methods[i]);
+    for (int i = 0; t->schedules && t->schedules[i]; i++)
+        vv_schedule_free(t->schedules[i]);
+    for (int i = 0; t->callbacks && t->callbacks[i]; i++)
+        vv_callback_free(t->callbacks[i]);
+    for (int i = 0; t->loggers && t->loggers[i]; i++)
+        vv_logger_free(t->loggers[i]);
+}
+
+static void free_arrays(taken *t)
+{
+    vv_dealloc(t->methods);
+    vv_dealloc(t->schedules);
+    vv_dealloc(t->callbacks);
+    vv_dealloc(t->loggers);
+}
+
+static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts *opts)
+{
+    taken t = {0};
+    vv_str text = {0};
+    char duration[64], eval_interval[64], save_interval[64];
+    vv_status status = make_all(r, run, opts, &t);
+    if (status == VV_OK)
+        status = vv_recipe_text(r, &text);
+    if (status != VV_OK) {
+        free_taken(&t);
+        goto out;
+    }
+    static const char *const backends[] = {NULL, "cpu", "ref"};
+    vv_eval_set eval_set = {.label = "eval", .loader = run->eval, .metrics = r->top.eval_metrics};
+    vv_trainer_opts o = VV_TRAINER_DEFAULTS;
+    o.model = t.model;
+    o.optimizer_desc = (const vv_optimizer_desc *)(const void *)r->optimizer.desc;
+    o.optimizer_opts = r->optimizer.opts;
+    o.train = run->train;
+    o.eval_sets = &eval_set;
+    o.eval_set_count = 1;
+    o.max_duration = vv_time_text(r->top.max_duration, duration, sizeof duration);
+    o.eval_interval = vv_time_text(r->top.eval_interval, eval_interval, sizeof eval_interval);
+    o.methods = (vv_method_list){t.methods, r->methods.count};
+    o.schedules = r->schedules.count ? t.schedules : NULL;
+    o.scale_schedule_ratio = r->top.scale_schedule_ratio;
+    o.callbacks = r->callbacks.count ? t.callbacks : NULL;
+    o.loggers = t.logger_count ? t.loggers : NULL;
+    o.precision = (vv_precision)r->top.precision;
+    o.backend = r->top.backend ? vv_backend_find(backends[r->top.backend]) : NULL;
+    o.microbatch = r->top.microbatch;
+    o.seed = (uint64_t)r->top.seed;
+    o.grad_clip_norm = r->top.grad_clip_norm;
+    o.run_dir = opts->run_dir;
+    o.run_name = r->top.name;
+    o.save_interval = vv_time_is_none(r->top.save_interval)
+                          ? NULL
+                          : vv_time_text(r->top.save_interval, save_interval, sizeof save_interval);
+    o.save_keep = (int)r->top.save_keep;
+    o.resume = opts->resume && opts->run_dir;
+    o.load_path = opts->load_path;
+    o.load_weights_only = opts->load_path != NULL;
+    o.allow_no_effect = r->top.allow_no_effect;
+    o.recipe_text = vv_str_text(&text);
+    o.command = opts->command;
+    if (r->top.backend && !o.backend) {
+        free_taken(&t);
+        status = vv_fail(VV_EUNSUPPORTED, "%s: backend '%s' is not in this build", r->origin,
+                         backends[r->top.backend]);
+        goto out;
+    }
+    vv_set_threads((int)r->top.threads);
+    status = vv_trainer_new(&run->trainer, &o);
+out:
+    free_arrays(&t);
+    vv_str_fini(&text);
+    return status;
+}
+
+vv_status vv_run_new(vv_run **out, const vv_recipe *recipe, const vv_run_opts *opts)
+{
+    static const vv_run_opts defaults = VV_RUN_DEFAULTS;
+    *out = NULL;
+    if (!opts)
+        opts = &defaults;
+    vv_run *run = NULL;
+    vv_status status;
+    VV_GO(vv_alloc(&run, sizeof *run));
+    VV_GO(open_data(run, recipe, opts->synthetic));
+    VV_GO(make_trainer(recipe, run, opts));
+    *out = run;
+    run = NULL;
+out:
+    for (int i = 0; status != VV_OK && opts->loggers && opts->loggers[i]; i++)
+        vv_logger_free(opts->loggers[i]);
+    vv_run_free(run);
+    return status;
+}
+
+vv_trainer *vv_run_trainer(vv_run *run)
+{
+    return run->trainer;
+}
+
+vv_loader *vv_run_eval_loader(vv_run *run)
+{
+    return run->eval;
+}
+
+void vv_run_free(vv_run *run)
+{
+    if (!run)
+        return;
+    vv_trainer_free(run->trainer);
+    vv_loader_free(run->train);
+    vv_loader_free(run->eval);
+    vv_dataset_free(run->train_set);
+    vv_dataset_free(run->eval_set);
+    vv_dealloc(run);
+}
