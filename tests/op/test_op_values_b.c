@@ -512,6 +512,53 @@ static void test_class_out_of_range(void **state)
     }
 }
 
+/* ---- memory ---- */
+
+/* A small network of these ops, forward and backward. */
+static vv_status run_network(void)
+{
+    vv_status status;
+    vv_graph *g = NULL;
+    vv_graph_opts opts = VV_GRAPH_DEFAULTS;
+    opts.backend = vv_backend_find("ref");
+    VV_GO(vv_graph_new(&g, &opts));
+    const int64_t image[4] = {2, 6, 6, 2}, filter[4] = {4, 2, 3, 3}, label[1] = {2};
+    const vv_pool_opts pool = {{2, 2}, {2, 2}, {0, 0}, false, false};
+    vv_node *x = vv_full(g, VV_F32, 4, image, 0.5), *w = vv_full(g, VV_F32, 4, filter, 0.1);
+    vv_node *mean = NULL, *grad = NULL;
+    vv_node *y = vv_batch_norm(vv_conv2d(x, w, NULL, NULL), NULL, NULL, 1e-3, &mean, NULL);
+    y = vv_max_pool2d(vv_relu(y), &pool);
+    y = vv_resize(vv_group_norm(y, NULL, NULL, 2, 1e-3), 1, 1, VV_RESIZE_BILINEAR);
+    const int64_t flat[2] = {2, 4};
+    vv_node *loss = vv_sum_all(vv_cross_entropy(vv_layer_norm(vv_reshape(y, 2, flat), NULL, NULL, 1e-3),
+                                                vv_zeros(g, VV_I32, 1, label), NULL, -100));
+    VV_GO(vv_graph_status(g));
+    VV_GO(vv_grad(g, loss, &w, 1, &grad));
+    vv_node *const all[3] = {loss, grad, mean};
+    VV_GO(vv_eval(g, all, 3));
+out:
+    vv_graph_free(g);
+    return status;
+}
+
+/* Each allocation fails once: an error with a sentence, nothing lost, no crash. */
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    assert_ok(run_network());
+    const int64_t live = vv_memory_live_count();
+    const uint64_t before = vv_memory_alloc_count();
+    assert_ok(run_network());
+    const uint64_t count = vv_memory_alloc_count() - before;
+    assert_true(count > 0);
+    for (uint64_t nth = 1; nth <= count; nth++) {
+        vv_memory_fail_at(nth);
+        assert_fails(run_network(), VV_ENOMEM);
+        vv_memory_fail_at(0);
+        assert_int_equal(vv_memory_live_count(), live);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_norm_sentences),
         cmocka_unit_test(test_loss_sentences),
         cmocka_unit_test(test_class_out_of_range),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
