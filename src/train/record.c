@@ -1,242 +1,239 @@
-/* record.c - named values that methods and callbacks save, and their form in a checkpoint file.
- *
- * In the file a tensor has its key as name, the others are small tensors whose name tells the kind:
- * "key#int" i64 [], "key#double" f64 [], "key#text" u8 [bytes]. So they are bit-exact and under the
- * file's checksum. */
+/* record.c - an ordered list of named values: what methods and callbacks save. */
 #include "train/record.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <vivace/memory.h>
 
-typedef enum kind { KIND_INT, KIND_DOUBLE, KIND_TEXT, KIND_TENSOR, KIND_COUNT } kind;
-static const char *const kind_names[KIND_COUNT] = {"an integer", "a double", "a text", "a tensor"};
-static const char *const suffixes[KIND_COUNT] = {"#int", "#double", "#text", ""};
+typedef enum entry_kind { INT, DOUBLE, TEXT, TENSOR } entry_kind;
 
-typedef struct item {
+typedef struct entry {
     char *key;
-    kind kind;
+    entry_kind kind;
     int64_t integer;
-    double number;
+    double real;
     char *text;
     vv_tensor *tensor;
-} item;
+} entry;
 
 struct vv_record {
-    item *items;
-    size_t count, capacity;
+    entry *entries;
+    int count;
 };
 
-static void item_fini(item *it)
-{
-    vv_dealloc(it->key);
-    vv_dealloc(it->text);
-    vv_tensor_free(it->tensor);
-}
+static const char *const kind_names[] = {"integer", "number", "text", "tensor"};
 
 vv_status vv_record_new(vv_record **out)
 {
     return vv_alloc(out, sizeof **out);
 }
 
+static void entry_fini(entry *e)
+{
+    vv_dealloc(e->key);
+    vv_dealloc(e->text);
+    vv_tensor_free(e->tensor);
+}
+
 void vv_record_free(vv_record *record)
 {
     if (!record)
         return;
-    for (size_t i = 0; i < record->count; i++)
-        item_fini(&record->items[i]);
-    vv_dealloc(record->items);
+    for (int i = 0; i < record->count; i++)
+        entry_fini(&record->entries[i]);
+    vv_dealloc(record->entries);
     vv_dealloc(record);
 }
 
-static item *find(const vv_record *record, const char *key, size_t length)
+static entry *find(const vv_record *record, const char *key)
 {
-    for (size_t i = 0; i < record->count; i++)
-        if (strncmp(record->items[i].key, key, length) == 0 && !record->items[i].key[length])
-            return &record->items[i];
+    for (int i = 0; i < record->count; i++)
+        if (strcmp(record->entries[i].key, key) == 0)
+            return &record->entries[i];
     return NULL;
 }
 
-/* ---- set ---- */
-
-/* Takes what value holds; its key is a copy of the first `length` bytes of `key`. A key set again
-   keeps its place. */
-static vv_status put(vv_record *record, const char *key, size_t length, item value)
+/* Takes what `value` owns (text, tensor), even on failure; its key is copied. Setting a key again
+   replaces it. */
+static vv_status put(vv_record *record, const char *key, entry value)
 {
-    vv_status status = VV_OK;
-    item *old = NULL;
-    if (length == 0 || memchr(key, '#', length))
-        VV_GO(vv_fail(VV_EINVAL, "record: \"%.*s\" is no key; give a text without '#'", (int)length,
-                      key));
-    old = find(record, key, length);
-    if (!old && record->count == record->capacity) {
-        size_t capacity = record->capacity ? 2 * record->capacity : 8;
-        VV_GO(vv_realloc_array(&record->items, capacity, sizeof *record->items));
-        record->capacity = capacity;
+    vv_status status = vv_strdup(&value.key, key);
+    entry *old = status == VV_OK ? find(record, key) : NULL;
+    if (status == VV_OK && !old)
+        status = vv_realloc_array(&record->entries, (size_t)record->count + 1, sizeof(entry));
+    if (status != VV_OK) {
+        entry_fini(&value);
+        return status;
     }
-    VV_GO(vv_alloc(&value.key, length + 1));
-    memcpy(value.key, key, length);
-    if (old)
-        item_fini(old);
-    else
-        old = &record->items[record->count++];
-    *old = value;
+    if (old) {
+        entry_fini(old);
+        *old = value;
+    } else {
+        record->entries[record->count++] = value;
+    }
     return VV_OK;
-out:
-    item_fini(&value);
-    return status;
 }
 
 vv_status vv_record_set_int(vv_record *record, const char *key, int64_t value)
 {
-    return put(record, key, strlen(key), (item){.kind = KIND_INT, .integer = value});
+    return put(record, key, (entry){.kind = INT, .integer = value});
 }
 
 vv_status vv_record_set_double(vv_record *record, const char *key, double value)
 {
-    return put(record, key, strlen(key), (item){.kind = KIND_DOUBLE, .number = value});
+    return put(record, key, (entry){.kind = DOUBLE, .real = value});
 }
 
 vv_status vv_record_set_text(vv_record *record, const char *key, const char *text)
 {
-    item value = {.kind = KIND_TEXT};
+    entry value = {.kind = TEXT};
     VV_TRY(vv_strdup(&value.text, text));
-    return put(record, key, strlen(key), value);
+    return put(record, key, value);
 }
 
 vv_status vv_record_set_tensor(vv_record *record, const char *key, vv_tensor *tensor)
 {
-    if (!tensor)
-        return vv_fail(VV_EINVAL, "record: no tensor given for \"%s\"", key);
-    return put(record, key, strlen(key),
-               (item){.kind = KIND_TENSOR, .tensor = vv_tensor_keep(tensor)});
+    return put(record, key, (entry){.kind = TENSOR, .tensor = vv_tensor_keep(tensor)});
 }
 
-/* ---- get ---- */
-static vv_status get(const vv_record *record, const char *key, kind wanted, const item **out)
+static vv_status get(const vv_record *record, const char *key, entry_kind kind, const entry **out)
 {
-    *out = find(record, key, strlen(key));
-    if (!*out)
-        return vv_fail(VV_ENOTFOUND, "the saved state has no \"%s\"", key);
-    if ((*out)->kind != wanted)
-        return vv_fail(VV_ETYPE, "\"%s\" in the saved state is %s, not %s", key,
-                       kind_names[(*out)->kind], kind_names[wanted]);
+    const entry *e = find(record, key);
+    *out = NULL;
+    if (!e)
+        return vv_fail(VV_ENOTFOUND, "saved state has no '%s'", key);
+    if (e->kind != kind)
+        return vv_fail(VV_ETYPE, "saved state '%s' is a %s, not a %s", key, kind_names[e->kind],
+                       kind_names[kind]);
+    *out = e;
     return VV_OK;
 }
 
 vv_status vv_record_get_int(const vv_record *record, const char *key, int64_t *out)
 {
-    const item *it;
-    VV_TRY(get(record, key, KIND_INT, &it));
-    *out = it->integer;
+    const entry *e;
+    *out = 0;
+    VV_TRY(get(record, key, INT, &e));
+    *out = e->integer;
     return VV_OK;
 }
 
 vv_status vv_record_get_double(const vv_record *record, const char *key, double *out)
 {
-    const item *it;
-    VV_TRY(get(record, key, KIND_DOUBLE, &it));
-    *out = it->number;
+    const entry *e;
+    *out = 0.0;
+    VV_TRY(get(record, key, DOUBLE, &e));
+    *out = e->real;
     return VV_OK;
 }
 
 vv_status vv_record_get_text(const vv_record *record, const char *key, const char **out)
 {
-    const item *it;
+    const entry *e;
     *out = NULL;
-    VV_TRY(get(record, key, KIND_TEXT, &it));
-    *out = it->text;
+    VV_TRY(get(record, key, TEXT, &e));
+    *out = e->text;
     return VV_OK;
 }
 
 vv_status vv_record_get_tensor(const vv_record *record, const char *key, const vv_tensor **out)
 {
-    const item *it;
+    const entry *e;
     *out = NULL;
-    VV_TRY(get(record, key, KIND_TENSOR, &it));
-    *out = it->tensor;
+    VV_TRY(get(record, key, TENSOR, &e));
+    *out = e->tensor;
     return VV_OK;
 }
 
-/* ---- in a file ---- */
+/* ---- in a checkpoint: scalars are metadata texts "i:<decimal>", "d:<bits in hex>", "t:<text>" ---- */
 
-/* *out = the item as a tensor, kept or new. */
-static vv_status to_tensor(const item *it, vv_tensor **out)
+static vv_status write_entry(const entry *e, vv_safetensors_writer *writer, const char *name)
 {
-    int64_t bytes;
-    *out = NULL;
-    switch (it->kind) {
-    case KIND_INT:
-        return vv_tensor_from(out, VV_I64, 0, NULL, &it->integer);
-    case KIND_DOUBLE:
-        return vv_tensor_from(out, VV_F64, 0, NULL, &it->number);
-    case KIND_TEXT:
-        bytes = (int64_t)strlen(it->text);
-        return vv_tensor_from(out, VV_U8, 1, &bytes, it->text);
-    default:
-        *out = vv_tensor_keep(it->tensor);
-        return VV_OK;
+    char number[32];
+    uint64_t bits;
+    switch (e->kind) {
+    case INT:
+        snprintf(number, sizeof number, "i:%" PRId64, e->integer);
+        return vv_safetensors_add_text(writer, name, number);
+    case DOUBLE:
+        memcpy(&bits, &e->real, sizeof bits);
+        snprintf(number, sizeof number, "d:%016" PRIx64, bits);
+        return vv_safetensors_add_text(writer, name, number);
+    case TEXT: {
+        vv_str text = {0};
+        vv_str_addf(&text, "t:%s", e->text);
+        vv_status status = vv_str_status(&text);
+        if (status == VV_OK)
+            status = vv_safetensors_add_text(writer, name, vv_str_text(&text));
+        vv_str_fini(&text);
+        return status;
     }
+    case TENSOR: return vv_safetensors_add(writer, name, e->tensor);
+    }
+    return VV_OK;
 }
 
-vv_status vvi_record_write(const vv_record *record, vv_safetensors_writer *writer,
-                           const char *prefix)
+vv_status vvi_record_write(const vv_record *record, vv_safetensors_writer *writer, const char *prefix)
 {
-    vv_str name = {0};
-    vv_tensor *tensor = NULL;
     vv_status status = VV_OK;
-    for (size_t i = 0; i < record->count; i++) {
-        const item *it = &record->items[i];
+    vv_str name = {0};
+    for (int i = 0; i < record->count && status == VV_OK; i++) {
         vv_str_clear(&name);
-        vv_str_addf(&name, "%s%s%s", prefix, it->key, suffixes[it->kind]);
-        VV_GO(vv_str_status(&name));
-        VV_GO(to_tensor(it, &tensor));
-        VV_GO(vv_safetensors_add(writer, vv_str_text(&name), tensor));
-        vv_tensor_free(tensor);
-        tensor = NULL;
+        vv_str_addf(&name, "%s%s", prefix, record->entries[i].key);
+        status = vv_str_status(&name);
+        if (status == VV_OK)
+            status = write_entry(&record->entries[i], writer, vv_str_text(&name));
     }
-out:
-    vv_tensor_free(tensor);
     vv_str_fini(&name);
     return status;
 }
 
-static vv_status read_item(vv_record *record, const char *name, const vv_tensor *tensor)
+static vv_status read_text(vv_record *record, const char *key, const char *text)
 {
-    const char *mark = strchr(name, '#');
-    size_t length = mark ? (size_t)(mark - name) : strlen(name);
-    kind k = KIND_INT;
-    while (k < KIND_TENSOR && strcmp(name + length, suffixes[k]) != 0)
-        k++;
-    item value = {.kind = k};
-    if (k == KIND_INT && tensor->dtype == VV_I64 && tensor->count == 1) {
-        memcpy(&value.integer, tensor->data, sizeof value.integer);
-    } else if (k == KIND_DOUBLE && tensor->dtype == VV_F64 && tensor->count == 1) {
-        memcpy(&value.number, tensor->data, sizeof value.number);
-    } else if (k == KIND_TEXT && tensor->dtype == VV_U8) {
-        VV_TRY(vv_alloc(&value.text, (size_t)tensor->count + 1));
-        if (tensor->count > 0)
-            memcpy(value.text, tensor->data, (size_t)tensor->count);
-    } else if (k == KIND_TENSOR && !mark) {
-        VV_TRY(vv_tensor_clone(&value.tensor, tensor));
-    } else {
-        return vv_fail(VV_EFORMAT, "\"%s\" in the saved state is not of the kind its name says",
-                       name);
+    char *end = NULL;
+    if (strncmp(text, "t:", 2) == 0)
+        return vv_record_set_text(record, key, text + 2);
+    if (strncmp(text, "i:", 2) == 0) {
+        int64_t value = strtoll(text + 2, &end, 10);
+        if (end != text + 2 && *end == 0)
+            return vv_record_set_int(record, key, value);
     }
-    return put(record, name, length, value);
+    if (strncmp(text, "d:", 2) == 0) {
+        uint64_t bits = strtoull(text + 2, &end, 16);
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        if (end != text + 2 && *end == 0)
+            return vv_record_set_double(record, key, value);
+    }
+    return vv_fail(VV_EFORMAT, "saved state '%s': '%.40s' is no value this version writes", key, text);
 }
 
 vv_status vvi_record_read(vv_record **out, const vv_safetensors *file, const char *prefix)
 {
-    vv_record *record = NULL;
-    vv_status status = VV_OK;
-    size_t length = strlen(prefix);
     *out = NULL;
+    size_t length = strlen(prefix);
+    vv_record *record = NULL;
+    vv_tensor *copy = NULL;
+    vv_status status;
     VV_GO(vv_record_new(&record));
+    for (int i = 0; i < vv_safetensors_text_count(file); i++) {
+        const char *key = vv_safetensors_text_key(file, i);
+        if (strncmp(key, prefix, length) == 0)
+            VV_GO(read_text(record, key + length, vv_safetensors_text(file, key)));
+    }
     for (int i = 0; i < vv_safetensors_count(file); i++) {
         const char *name = vv_safetensors_name(file, i);
-        if (strncmp(name, prefix, length) == 0)
-            VV_GO(read_item(record, name + length, vv_safetensors_tensor(file, i)));
+        if (strncmp(name, prefix, length) != 0)
+            continue;
+        VV_GO(vv_tensor_clone(&copy, vv_safetensors_tensor(file, i)));
+        status = vv_record_set_tensor(record, name + length, copy);
+        vv_tensor_free(copy);
+        copy = NULL;
+        if (status != VV_OK)
+            goto out;
     }
     *out = record;
     record = NULL;
