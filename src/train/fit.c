@@ -51,7 +51,7 @@ static vv_status train_batch(vv_trainer *t, double start)
     VV_TRY(vvi_lr_factor(t, (double)s->time.batch, &factor));
     vv_optimizer_set_lr_factor(s->optimizer, factor);
     VV_TRY(vvi_engine_fire(t, VV_EVENT_BATCH_START));
-    VV_TRY(vvi_step(t));
+    VV_TRY(vvi_train_step(t));
 
     t->previous = s->time;
     vv_timestamp_next_batch(&s->time, samples, 0, vv_clock() - start);

@@ -178,7 +178,7 @@ static vv_status clip(vv_trainer *t)
     return VV_OK;
 }
 
-vv_status vvi_step(vv_trainer *t)
+vv_status vvi_train_step(vv_trainer *t)
 {
     vv_state *s = &t->state;
     vv_status status = VV_OK;

@@ -115,7 +115,7 @@ char vvi_event_kind(vv_event event);
 /* Gradients of state.batch into param->grad over all microbatches; *loss = the true objective. */
 vv_status vvi_step_gradients(vv_trainer *trainer, bool updates, double *loss);
 /* The whole optimizer step on state.batch. */
-vv_status vvi_step(vv_trainer *trainer);
+vv_status vvi_train_step(vv_trainer *trainer);
 /* Loss items of the microbatch from state.output, target and the mixture. */
 vv_node *vvi_loss_items(const vv_trainer *trainer);
 /* Builds a training step's graph of `rows` rows of zeros without running it; bytes and flops may be
