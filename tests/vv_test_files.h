@@ -23,7 +23,8 @@ static inline void remove_dir(const char *dir)
     assert_non_null(list);
     for (struct dirent *entry; (entry = readdir(list)) != NULL;) {
         char path[1024];
-        snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+        const int length = snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+        assert_in_range(length, 1, sizeof path - 1);
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && unlink(path) != 0)
             remove_dir(path);
     }
