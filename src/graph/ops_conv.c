@@ -46,7 +46,8 @@ static bool check_operands(const char *op, vv_node *x, vv_node *weight, vv_node 
                       vv_dtype_name(dtype), vv_dtype_name(weight->out[0].dtype));
         return false;
     }
-    if (bias && bias->out[0].dtype != dtype && !(dtype == VV_BF16 && bias->out[0].dtype == VV_F32)) {
+    if (bias && bias->out[0].dtype != dtype &&
+        !(dtype == VV_BF16 && bias->out[0].dtype == VV_F32)) {
         vvi_node_fail(x->graph, VV_ETYPE, "%s: x is %s, bias is %s; cast one of them", op,
                       vv_dtype_name(dtype), vv_dtype_name(bias->out[0].dtype));
         return false;
@@ -126,11 +127,12 @@ vv_node *vv_conv2d(vv_node *x, vv_node *weight, vv_node *bias, const vv_conv_opt
         const int64_t reach = opts->dilation[i] * (k[2 + i] - 1) + 1;
         const int64_t room = in[1 + i] + 2 * opts->pad[i] - reach;
         if (room < 0)
-            return vvi_node_fail(x->graph, VV_ESHAPE,
-                                 "%s: the output would be smaller than 1: %s of x is %lld, with pad "
-                                 "%lld on both sides, but the dilated kernel covers %lld",
-                                 op, i ? "width" : "height", (long long)in[1 + i],
-                                 (long long)opts->pad[i], (long long)reach);
+            return vvi_node_fail(
+                x->graph, VV_ESHAPE,
+                "%s: the output would be smaller than 1: %s of x is %lld, with pad "
+                "%lld on both sides, but the dilated kernel covers %lld",
+                op, i ? "width" : "height", (long long)in[1 + i], (long long)opts->pad[i],
+                (long long)reach);
         shape[1 + i] = room / opts->stride[i] + 1;
     }
     const vv_attr attr = attr_of(opts);
@@ -164,16 +166,17 @@ vv_node *vv_conv_transpose2d(vv_node *x, vv_node *weight, vv_node *bias, const v
         shape[1 + i] = (in[1 + i] - 1) * opts->stride[i] - 2 * opts->pad[i] +
                        opts->dilation[i] * (k[2 + i] - 1) + opts->output_pad[i] + 1;
         if (in[1 + i] < 1 || shape[1 + i] < 1)
-            return vvi_node_fail(x->graph, VV_ESHAPE,
-                                 "%s: the output would be smaller than 1: %s of x is %lld, pad %lld "
-                                 "on both sides takes away more than the kernel of %lld adds",
-                                 op, i ? "width" : "height", (long long)in[1 + i],
-                                 (long long)opts->pad[i], (long long)k[2 + i]);
+            return vvi_node_fail(
+                x->graph, VV_ESHAPE,
+                "%s: the output would be smaller than 1: %s of x is %lld, pad %lld "
+                "on both sides takes away more than the kernel of %lld adds",
+                op, i ? "width" : "height", (long long)in[1 + i], (long long)opts->pad[i],
+                (long long)k[2 + i]);
     }
     const vv_attr attr = attr_of(opts);
     vv_node *const operands[3] = {x, weight, bias};
-    return vvi_node_new(x->graph, VV_OP_CONV2D_GRAD_DATA, &attr, x->out[0].dtype, 4, shape, operands,
-                        bias ? 3 : 2, 2);
+    return vvi_node_new(x->graph, VV_OP_CONV2D_GRAD_DATA, &attr, x->out[0].dtype, 4, shape,
+                        operands, bias ? 3 : 2, 2);
 }
 
 /* Gradient of a bias added to every pixel. */
@@ -184,7 +187,8 @@ static vv_node *bias_grad(vv_node *dout, vv_node *bias)
     return sum && sum->out[0].dtype != bias->out[0].dtype ? vv_cast(sum, bias->out[0].dtype) : sum;
 }
 
-static vv_node *make_like(vv_op op, const vv_node *conv, const vv_node *like, vv_node *a, vv_node *b)
+static vv_node *make_like(vv_op op, const vv_node *conv, const vv_node *like, vv_node *a,
+                          vv_node *b)
 {
     vv_node *const operands[2] = {a, b};
     return vvi_node_new(conv->graph, op, &conv->attr, like->out[0].dtype, like->out[0].ndim,

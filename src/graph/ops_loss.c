@@ -78,8 +78,8 @@ static bool check_target(vv_node *logits, vv_node *target)
     const int ndim = soft ? x->ndim : x->ndim - 1;
     if (same_shape(t, ndim, x->shape))
         return true;
-    vvi_node_fail(logits->graph, VV_ESHAPE, "%s: target has shape %s, expected %s for %s targets", op,
-                  vv_shape_text(t->ndim, t->shape, have, sizeof have),
+    vvi_node_fail(logits->graph, VV_ESHAPE, "%s: target has shape %s, expected %s for %s targets",
+                  op, vv_shape_text(t->ndim, t->shape, have, sizeof have),
                   vv_shape_text(ndim, x->shape, want, sizeof want), soft ? "soft" : "class");
     return false;
 }
@@ -91,8 +91,8 @@ static bool check_class_weights(vv_node *logits, vv_node *weights)
     const int64_t classes = logits->out[0].shape[logits->out[0].ndim - 1];
     if (w->ndim != 1 || w->shape[0] != classes) {
         char text[96];
-        vvi_node_fail(logits->graph, VV_ESHAPE, "%s: class_weights has shape %s, expected [%lld]", op,
-                      vv_shape_text(w->ndim, w->shape, text, sizeof text), (long long)classes);
+        vvi_node_fail(logits->graph, VV_ESHAPE, "%s: class_weights has shape %s, expected [%lld]",
+                      op, vv_shape_text(w->ndim, w->shape, text, sizeof text), (long long)classes);
         return false;
     }
     if (w->dtype != VV_F32 && !(w->dtype == VV_F64 && logits->out[0].dtype == VV_F64)) {
@@ -106,7 +106,8 @@ static bool check_class_weights(vv_node *logits, vv_node *weights)
 vv_node *vv_cross_entropy(vv_node *logits, vv_node *target, vv_node *class_weights,
                           int64_t ignore_index)
 {
-    if (!logits || !target || !check_rows("cross_entropy", logits) || !check_target(logits, target) ||
+    if (!logits || !target || !check_rows("cross_entropy", logits) ||
+        !check_target(logits, target) ||
         (class_weights && !check_class_weights(logits, class_weights)))
         return NULL;
     vv_attr attr = {.raw = {0}};
@@ -150,7 +151,8 @@ void vvi_grad_cross_entropy(vv_node *node, vv_node *const *dout, const bool *nee
 
 /* ---- element-wise losses ---- */
 
-/* Broadcasting a target would silently average the wrong pairs ([N,1] against [N]), so it may not. */
+/* Broadcasting a target would silently average the wrong pairs ([N,1] against [N]), so it may not.
+ */
 static bool check_same(const char *op, vv_node *x, vv_node *target)
 {
     if (!vvi_need_float(op, x))
@@ -179,10 +181,10 @@ vv_node *vv_bce_with_logits(vv_node *x, vv_node *target, vv_node *pos_weight)
     int64_t shape[VV_MAX_DIMS];
     if (!vvi_broadcast_shape(&ndim, shape, x, pos_weight) || !same_shape(&x->out[0], ndim, shape)) {
         char a[96], b[96];
-        return vvi_node_fail(x->graph, VV_ESHAPE, "%s: pos_weight %s does not fit x %s", op,
-                             vv_shape_text(pos_weight->out[0].ndim, pos_weight->out[0].shape, a,
-                                           sizeof a),
-                             vv_shape_text(x->out[0].ndim, x->out[0].shape, b, sizeof b));
+        return vvi_node_fail(
+            x->graph, VV_ESHAPE, "%s: pos_weight %s does not fit x %s", op,
+            vv_shape_text(pos_weight->out[0].ndim, pos_weight->out[0].shape, a, sizeof a),
+            vv_shape_text(x->out[0].ndim, x->out[0].shape, b, sizeof b));
     }
     pos_weight = cast_to(pos_weight, x->out[0].dtype);
     vv_node *weight = vv_affine(vv_mul(target, vv_affine(pos_weight, 1.0, -1.0)), 1.0, 1.0);

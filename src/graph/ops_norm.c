@@ -1,7 +1,7 @@
 /* ops_norm.c - batch, layer and group normalisation, and their gradients.
  *
- * Statistics, gamma and beta are f32 (f64 beside f64 data), also where x is bf16: an average of many
- * bf16 numbers kept in bf16 would lose the running averages and small gains. */
+ * Statistics, gamma and beta are f32 (f64 beside f64 data), also where x is bf16: an average of
+ * many bf16 numbers kept in bf16 would lose the running averages and small gains. */
 #include "graph/node.h"
 
 static vv_dtype stat_dtype(const vv_node *x)
@@ -43,8 +43,8 @@ static bool check_vector(const char *op, const char *what, const vv_node *x, con
         return false;
     }
     if (v->dtype != stat_dtype(x)) {
-        vvi_node_fail(x->graph, VV_ETYPE, "%s: %s is %s, must be %s beside x in %s; cast it", op, what,
-                      vv_dtype_name(v->dtype), vv_dtype_name(stat_dtype(x)),
+        vvi_node_fail(x->graph, VV_ETYPE, "%s: %s is %s, must be %s beside x in %s; cast it", op,
+                      what, vv_dtype_name(v->dtype), vv_dtype_name(stat_dtype(x)),
                       vv_dtype_name(x->out[0].dtype));
         return false;
     }
@@ -52,7 +52,8 @@ static bool check_vector(const char *op, const char *what, const vv_node *x, con
 }
 
 /* Checks *vector, or makes it: so that kernels always have gamma and beta. */
-static bool need_vector(const char *op, const char *what, vv_node *x, double value, vv_node **vector)
+static bool need_vector(const char *op, const char *what, vv_node *x, double value,
+                        vv_node **vector)
 {
     if (*vector)
         return check_vector(op, what, x, *vector);
@@ -105,7 +106,8 @@ vv_node *vv_batch_norm(vv_node *x, vv_node *gamma, vv_node *beta, double eps, vv
         !need_vector(op, "gamma", x, 1.0, &gamma) || !need_vector(op, "beta", x, 0.0, &beta))
         return NULL;
     if (vv_node_count(x) == 0)
-        return vvi_node_fail(x->graph, VV_ESHAPE, "%s: x is empty, there is nothing to average", op);
+        return vvi_node_fail(x->graph, VV_ESHAPE, "%s: x is empty, there is nothing to average",
+                             op);
     const int64_t shape[1] = {channels_of(x)};
     return make_norm(VV_OP_BATCH_NORM, eps, 0, x, gamma, beta, 1, shape, mean, var);
 }
@@ -148,8 +150,9 @@ vv_node *vv_group_norm(vv_node *x, vv_node *gamma, vv_node *beta, int64_t groups
     if (!x || !check_data(op, x, 2) || !check_eps(op, x, eps))
         return NULL;
     if (groups < 1 || channels_of(x) % groups)
-        return vvi_node_fail(x->graph, VV_ESHAPE, "%s: %lld channels do not divide into %lld groups",
-                             op, (long long)channels_of(x), (long long)groups);
+        return vvi_node_fail(x->graph, VV_ESHAPE,
+                             "%s: %lld channels do not divide into %lld groups", op,
+                             (long long)channels_of(x), (long long)groups);
     if (!need_vector(op, "gamma", x, 1.0, &gamma) || !need_vector(op, "beta", x, 0.0, &beta))
         return NULL;
     const int64_t shape[2] = {x->out[0].shape[0], groups};
@@ -161,12 +164,14 @@ vv_node *vv_group_norm(vv_node *x, vv_node *gamma, vv_node *beta, int64_t groups
 static vv_node *pick(vv_node *node, int index)
 {
     vv_node *next = node->next_made;
-    while (next && !(next->op == VV_OP_PICK && next->in[0] == node && next->attr.pick.index == index))
+    while (next &&
+           !(next->op == VV_OP_PICK && next->in[0] == node && next->attr.pick.index == index))
         next = next->next_made;
     return next;
 }
 
-/* The gradient node with results dx, dgamma, dbeta; operands are dy, x, gamma, two statistics, y?. */
+/* The gradient node with results dx, dgamma, dbeta; operands are dy, x, gamma, two statistics, y?.
+ */
 static vv_node *make_norm_grad(vv_op op, vv_node *node, vv_node *dy, vv_node *y, const bool *need,
                                vv_node **din)
 {
@@ -194,7 +199,8 @@ void vvi_grad_batch_norm(vv_node *node, vv_node *const *dout, const bool *need, 
         return;
     const bool relu = node->attr.norm.relu;
     const bool residual = node->attr.norm.residual && node->n_in > 3 && need[3];
-    vv_node *dx = make_norm_grad(VV_OP_BATCH_NORM_GRAD, node, dout[0], relu ? node : NULL, need, din);
+    vv_node *dx =
+        make_norm_grad(VV_OP_BATCH_NORM_GRAD, node, dout[0], relu ? node : NULL, need, din);
     if (!dx || !residual)
         return;
     const vvi_shape *out = &node->out[0];

@@ -23,7 +23,8 @@ static int64_t window_count(int64_t size, const vv_pool_opts *opts, int axis)
     const int64_t room = size + 2 * pad - opts->kernel[axis];
     if (!opts->ceil_mode)
         return room < 0 ? 0 : room / stride + 1;
-    /* With ceil, a window larger than the padded data still counts if less than a stride is missing. */
+    /* With ceil, a window larger than the padded data still counts if less than a stride is
+     * missing. */
     const int64_t rounded = room + stride - 1;
     int64_t count = rounded < 0 ? 0 : rounded / stride + 1;
     if (count > 0 && (count - 1) * stride >= size + pad)
@@ -56,7 +57,8 @@ static vv_node *pool(const char *op, vv_node *x, const vv_pool_opts *opts, bool 
     if (!x)
         return NULL;
     if (!opts)
-        return vvi_node_fail(x->graph, VV_EINVAL, "%s: opts is NULL, the kernel size is needed", op);
+        return vvi_node_fail(x->graph, VV_EINVAL, "%s: opts is NULL, the kernel size is needed",
+                             op);
     if (!check_image(op, x) || !check_window(x->graph, op, opts))
         return NULL;
     const int64_t *in = x->out[0].shape;
@@ -70,11 +72,12 @@ static vv_node *pool(const char *op, vv_node *x, const vv_pool_opts *opts, bool 
         attr.pool.pad[i] = opts->pad[i];
         shape[1 + i] = window_count(in[1 + i], opts, i);
         if (shape[1 + i] < 1)
-            return vvi_node_fail(x->graph, VV_ESHAPE,
-                                 "%s: the output would be smaller than 1: %s of x is %lld, with pad "
-                                 "%lld on both sides, but the kernel covers %lld",
-                                 op, i ? "width" : "height", (long long)in[1 + i],
-                                 (long long)opts->pad[i], (long long)opts->kernel[i]);
+            return vvi_node_fail(
+                x->graph, VV_ESHAPE,
+                "%s: the output would be smaller than 1: %s of x is %lld, with pad "
+                "%lld on both sides, but the kernel covers %lld",
+                op, i ? "width" : "height", (long long)in[1 + i], (long long)opts->pad[i],
+                (long long)opts->kernel[i]);
     }
     return vvi_node_new(x->graph, VV_OP_POOL, &attr, x->out[0].dtype, 4, shape, &x, 1, 1);
 }
@@ -141,8 +144,8 @@ static void image_grad(vv_node *node, vv_op op, bool with_x, vv_node *const *dou
     vv_node *x = node->in[0];
     vv_node *const operands[2] = {dout[0], x};
     const int count = with_x ? 2 : 1;
-    din[0] = vvi_node_new(node->graph, op, &node->attr, x->out[0].dtype, 4, x->out[0].shape, operands,
-                          count, count);
+    din[0] = vvi_node_new(node->graph, op, &node->attr, x->out[0].dtype, 4, x->out[0].shape,
+                          operands, count, count);
 }
 
 void vvi_grad_pool(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din)

@@ -1,20 +1,23 @@
 /* test_grad_b.c - gradients of convolution, pooling, norms and losses.
  *
  * What must hold: for every differentiable op of these families, with and without its optional
- * operands, vv_grad agrees with finite differences in f64; also for batch norm with the fused ReLU and
- * residual, and for a gradient that only some operands want. */
+ * operands, vv_grad agrees with finite differences in f64; also for batch norm with the fused ReLU
+ * and residual, and for a gradient that only some operands want. */
 #include "grad_check.h"
 
 #include "graph/node.h"
 #include "op_build_b.h"
 
+/* clang-format off */
 #define FLOATS(...) {.kind = OP_FLOAT, __VA_ARGS__}
+/* clang-format on */
 
 /* ---- convolution ---- */
 
 static void test_conv2d(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const conv_case cases[] = {
         {{"conv2d 3x3", build_conv, 3,
           {FLOATS(SHAPE(4, 2, 4, 3, 3)), FLOATS(SHAPE(4, 2, 3, 3, 3)), FLOATS(SHAPE(1, 2))}},
@@ -38,6 +41,7 @@ static void test_conv2d(void **state)
           {FLOATS(SHAPE(4, 1, 7, 6, 4)), FLOATS(SHAPE(4, 4, 2, 2, 3)), FLOATS(SHAPE(1, 4))}},
          {{2, 1}, {1, 0}, {3, 2}, 2, {0, 0}}},
     };
+    /* clang-format on */
     for (size_t i = 0; i < COUNT(cases); i++)
         grad_check(&cases[i].base);
 }
@@ -45,6 +49,7 @@ static void test_conv2d(void **state)
 static void test_conv_transpose2d(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const conv_case cases[] = {
         {{"conv_transpose2d 4x4 stride 2", build_transposed, 3,
           {FLOATS(SHAPE(4, 1, 3, 4, 2)), FLOATS(SHAPE(4, 2, 3, 4, 4)), FLOATS(SHAPE(1, 3))}},
@@ -59,6 +64,7 @@ static void test_conv_transpose2d(void **state)
           {FLOATS(SHAPE(4, 1, 4, 3, 1)), FLOATS(SHAPE(4, 1, 2, 3, 2))}},
          {{1, 1}, {1, 1}, {2, 2}, 1, {0, 0}}},
     };
+    /* clang-format on */
     for (size_t i = 0; i < COUNT(cases); i++)
         grad_check(&cases[i].base);
 }
@@ -68,16 +74,18 @@ static void test_conv_transpose2d(void **state)
 static void test_pool(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const vv_pool_opts opts[] = {
         {{2, 2}, {2, 2}, {0, 0}, false, false}, {{3, 3}, {2, 2}, {1, 1}, false, false},
         {{3, 3}, {2, 2}, {1, 1}, false, true},  {{2, 3}, {3, 2}, {1, 1}, true, false},
         {{2, 3}, {3, 2}, {1, 1}, true, true},   {{3, 2}, {1, 1}, {0, 1}, false, true},
         {{2, 2}, {3, 3}, {0, 0}, true, false},
     };
+    /* clang-format on */
     for (size_t i = 0; i < COUNT(opts); i++) {
-        const pool_case max = {{"max_pool2d", build_max_pool, 1,
-                                {{.kind = OP_DISTINCT, SHAPE(4, 2, 6, 5, 2)}}},
-                               opts[i]};
+        const pool_case max = {
+            {"max_pool2d", build_max_pool, 1, {{.kind = OP_DISTINCT, SHAPE(4, 2, 6, 5, 2)}}},
+            opts[i]};
         const pool_case avg = {{"avg_pool2d", build_avg_pool, 1, {FLOATS(SHAPE(4, 2, 6, 5, 2))}},
                                opts[i]};
         grad_check(&max.base);
@@ -90,7 +98,9 @@ static void test_sizes(void **state)
     (void)state;
     static const double sizes[][2] = {{1, 1}, {3, 2}, {4, 3}, {7, 9}, {5, 5}};
     for (size_t i = 0; i < COUNT(sizes); i++) {
-        op_case c = {"adaptive_max_pool2d", build_adaptive_max, 1,
+        op_case c = {"adaptive_max_pool2d",
+                     build_adaptive_max,
+                     1,
                      {{.kind = OP_DISTINCT, SHAPE(4, 2, 5, 4, 2)}},
                      .arg = {sizes[i][0], sizes[i][1]}};
         grad_check(&c);
@@ -126,6 +136,7 @@ static vv_node *build_fused(vv_graph *g, vv_node *const *in, const op_case *c)
 static void test_batch_norm(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const op_case cases[] = {
         {"batch_norm", build_batch_norm, 3,
          {FLOATS(SHAPE(4, 2, 3, 2, 3)), FLOATS(SHAPE(1, 3)), FLOATS(SHAPE(1, 3))}},
@@ -147,11 +158,12 @@ static void test_batch_norm(void **state)
           {.kind = OP_FIXED, SHAPE(4, 2, 3, 2, 3)}},
          .arg = {1, 1}},
         {"batch_norm_eval", build_batch_norm_eval, 5,
-         {FLOATS(SHAPE(4, 2, 3, 2, 3)), FLOATS(SHAPE(1, 3)), FLOATS(SHAPE(1, 3), .lo = 0.5, .hi = 2),
-          FLOATS(SHAPE(1, 3)), FLOATS(SHAPE(1, 3))}},
+         {FLOATS(SHAPE(4, 2, 3, 2, 3)), FLOATS(SHAPE(1, 3)),
+          FLOATS(SHAPE(1, 3), .lo = 0.5, .hi = 2), FLOATS(SHAPE(1, 3)), FLOATS(SHAPE(1, 3))}},
         {"batch_norm_eval, no gamma", build_batch_norm_eval, 3,
          {FLOATS(SHAPE(2, 4, 3)), FLOATS(SHAPE(1, 3)), FLOATS(SHAPE(1, 3), .lo = 0.5, .hi = 2)}},
     };
+    /* clang-format on */
     for (size_t i = 0; i < COUNT(cases); i++)
         grad_check(&cases[i]);
 }
@@ -159,6 +171,7 @@ static void test_batch_norm(void **state)
 static void test_layer_and_group_norm(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const op_case cases[] = {
         {"layer_norm", build_layer_norm, 3,
          {FLOATS(SHAPE(3, 2, 3, 5)), FLOATS(SHAPE(1, 5)), FLOATS(SHAPE(1, 5))}},
@@ -171,6 +184,7 @@ static void test_layer_and_group_norm(void **state)
         {"instance norm", build_group_norm, 2, {FLOATS(SHAPE(4, 2, 3, 2, 3)), FLOATS(SHAPE(1, 3))},
          .arg = {3}},
     };
+    /* clang-format on */
     for (size_t i = 0; i < COUNT(cases); i++)
         grad_check(&cases[i]);
 }
@@ -180,11 +194,13 @@ static void test_layer_and_group_norm(void **state)
 static void test_softmax(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const op_case cases[] = {
         {"softmax", build_softmax, 1, {FLOATS(SHAPE(3, 2, 3, 5), .lo = -3, .hi = 3)}},
         {"softmax of a vector", build_softmax, 1, {FLOATS(SHAPE(1, 4), .lo = -3, .hi = 3)}},
         {"log_softmax", build_softmax, 1, {FLOATS(SHAPE(2, 4, 5), .lo = -3, .hi = 3)}, .arg = {1}},
     };
+    /* clang-format on */
     for (size_t i = 0; i < COUNT(cases); i++)
         grad_check(&cases[i]);
 }
@@ -193,11 +209,13 @@ static void test_softmax(void **state)
 static void test_losses(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const op_case cases[] = {
         {"cross_entropy, i32", build_cross_entropy, 2,
          {FLOATS(SHAPE(2, 6, 4), .lo = -3, .hi = 3), {OP_INDEX, SHAPE(1, 6), .lo = -1, .hi = 4}}},
         {"cross_entropy, i64, class weights", build_cross_entropy, 3,
-         {FLOATS(SHAPE(3, 2, 5, 4), .lo = -3, .hi = 3), {OP_INDEX64, SHAPE(2, 2, 5), .lo = -1, .hi = 4},
+         {FLOATS(SHAPE(3, 2, 5, 4), .lo = -3, .hi = 3),
+          {OP_INDEX64, SHAPE(2, 2, 5), .lo = -1, .hi = 4},
           {OP_FIXED, SHAPE(1, 4), .lo = 0.5, .hi = 2}}},
         {"cross_entropy, soft", build_cross_entropy, 2,
          {FLOATS(SHAPE(2, 4, 5), .lo = -3, .hi = 3), FLOATS(SHAPE(2, 4, 5), .lo = 0, .hi = 1)}},
@@ -213,6 +231,7 @@ static void test_losses(void **state)
           FLOATS(SHAPE(1, 4), .lo = 0.5, .hi = 3)}},
         {"squared_error", build_squared_error, 2, {FLOATS(SHAPE(2, 3, 4)), FLOATS(SHAPE(2, 3, 4))}},
     };
+    /* clang-format on */
     for (size_t i = 0; i < COUNT(cases); i++)
         grad_check(&cases[i]);
 }
@@ -223,10 +242,13 @@ static void test_losses(void **state)
 static void test_single_operands(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const conv_case conv = {
         {"conv2d, bias alone", build_conv, 3,
          {{OP_FIXED, SHAPE(4, 2, 4, 3, 3)}, {OP_FIXED, SHAPE(4, 2, 3, 3, 3)}, FLOATS(SHAPE(1, 2))}},
         VV_CONV_DEFAULTS};
+    /* clang-format on */
+    /* clang-format off */
     static const op_case norms[] = {
         {"batch_norm, gamma alone", build_batch_norm, 3,
          {{OP_FIXED, SHAPE(2, 7, 2)}, FLOATS(SHAPE(1, 2)), {OP_FIXED, SHAPE(1, 2)}}},
@@ -239,6 +261,7 @@ static void test_single_operands(void **state)
         {"cross_entropy, target alone", build_cross_entropy, 2,
          {{OP_FIXED, SHAPE(2, 4, 5)}, FLOATS(SHAPE(2, 4, 5), .lo = 0, .hi = 1)}},
     };
+    /* clang-format on */
     grad_check(&conv.base);
     for (size_t i = 0; i < COUNT(norms); i++)
         grad_check(&norms[i]);

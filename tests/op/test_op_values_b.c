@@ -31,8 +31,8 @@ static double pattern(int64_t i, int operand)
     return (double)(mixed >> 24) / 64.0 - 2.0;
 }
 
-static vv_node *pattern_node(vv_graph *g, vv_dtype dtype, int ndim, const int64_t *shape, int operand,
-                             bool positive)
+static vv_node *pattern_node(vv_graph *g, vv_dtype dtype, int ndim, const int64_t *shape,
+                             int operand, bool positive)
 {
     vv_tensor *tensor = NULL;
     assert_ok(vv_tensor_new(&tensor, dtype, ndim, shape));
@@ -119,8 +119,10 @@ static void check_case(vv_graph *g, const op_value *v, vv_dtype dtype, double to
         x[j] = pattern_node(g, dtype, v->ndim[j], v->shape[j], j, v->positive >> j & 1u);
     vv_node *y = build(v, g, x);
     if (!y)
-        fail_msg("%s: %s", v->name, vv_graph_status(g) != VV_OK ? vv_error() : "op is not built here");
-    vv_node *dout = pattern_node(g, vv_node_dtype(y), vv_node_ndim(y), vv_node_shape(y), DOUT, false);
+        fail_msg("%s: %s", v->name,
+                 vv_graph_status(g) != VV_OK ? vv_error() : "op is not built here");
+    vv_node *dout =
+        pattern_node(g, vv_node_dtype(y), vv_node_ndim(y), vv_node_shape(y), DOUT, false);
     vv_node *wrt[MAX_IN] = {NULL}, *grads[MAX_IN] = {NULL};
     int operand[MAX_IN] = {0}, count = 0;
     for (int j = 0; j < v->n_in; j++) {
@@ -137,7 +139,8 @@ static void check_case(vv_graph *g, const op_value *v, vv_dtype dtype, double to
     for (int i = 0; i < count; i++) {
         char what[32];
         snprintf(what, sizeof what, "gradient of operand %d", operand[i]);
-        check_values(v->name, what, grads[i], vv_node_count(wrt[i]), v->grad[operand[i]], tolerance);
+        check_values(v->name, what, grads[i], vv_node_count(wrt[i]), v->grad[operand[i]],
+                     tolerance);
     }
 }
 
@@ -240,8 +243,8 @@ static void test_ignored_rows(void **state)
     float x[8] = {2, 1, 0, -1, 5, 0, 0, 0};
     const float target[8] = {0.85f, 0.05f, 0.05f, 0.05f, 0, 0, 0, 0};
     double sum = NAN;
-    assert_ok(vv_node_item(vv_sum_all(vv_cross_entropy(rows(g, 2, x), rows(g, 2, target), NULL, -100)),
-                           &sum));
+    assert_ok(vv_node_item(
+        vv_sum_all(vv_cross_entropy(rows(g, 2, x), rows(g, 2, target), NULL, -100)), &sum));
     assert_near(sum, 0.740190, 1e-6, 0.0);
 
     const int64_t shape[1] = {2};
@@ -271,7 +274,8 @@ static void test_smoothed_mixture(void **state)
     const float first[4] = {0.925f, 0.025f, 0.025f, 0.025f};
     const float second[4] = {0.025f, 0.925f, 0.025f, 0.025f};
     const float mixed[4] = {0.655f, 0.295f, 0.025f, 0.025f};
-    assert_near(soft_loss(g, mixed), 0.7 * soft_loss(g, first) + 0.3 * soft_loss(g, second), 1e-6, 0.0);
+    assert_near(soft_loss(g, mixed), 0.7 * soft_loss(g, first) + 0.3 * soft_loss(g, second), 1e-6,
+                0.0);
     vv_graph_free(g);
 }
 
@@ -293,8 +297,10 @@ static void test_mixup_forms(void **state)
         if (form == 0) {
             loss = vv_cross_entropy(logits, rows(g, 1, dense), NULL, -100);
         } else {
-            vv_node *a = vv_cross_entropy(logits, vv_data(g, VV_I64, 1, shape, &labels[0]), NULL, -100);
-            vv_node *b = vv_cross_entropy(logits, vv_data(g, VV_I64, 1, shape, &labels[1]), NULL, -100);
+            vv_node *a =
+                vv_cross_entropy(logits, vv_data(g, VV_I64, 1, shape, &labels[0]), NULL, -100);
+            vv_node *b =
+                vv_cross_entropy(logits, vv_data(g, VV_I64, 1, shape, &labels[1]), NULL, -100);
             loss = vv_add(vv_affine(a, 0.7, 0.0), vv_affine(b, 0.3, 0.0));
         }
         assert_ok(vv_grad(g, vv_sum_all(loss), &logits, 1, &grad));
@@ -355,20 +361,21 @@ static void test_batch_statistics(void **state)
 
 /* ---- sentences ---- */
 
-static vv_node *zeros(vv_graph *g, vv_dtype dtype, int ndim, int64_t a, int64_t b, int64_t c, int64_t d)
+static vv_node *zeros(vv_graph *g, vv_dtype dtype, int ndim, int64_t a, int64_t b, int64_t c,
+                      int64_t d)
 {
     const int64_t shape[4] = {a, b, c, d};
     return vv_zeros(g, dtype, ndim, shape);
 }
 
 /* The op gave NULL and the graph says `text`. */
-#define assert_refused(g, node, text)                                                              \
-    do {                                                                                           \
-        assert_null(node);                                                                         \
-        vv_error_clear();                                                                          \
-        assert_true(vv_graph_status(g) != VV_OK);                                                  \
-        assert_says(text);                                                                         \
-        vv_graph_reset(g);                                                                         \
+#define assert_refused(g, node, text)             \
+    do {                                          \
+        assert_null(node);                        \
+        vv_error_clear();                         \
+        assert_true(vv_graph_status(g) != VV_OK); \
+        assert_says(text);                        \
+        vv_graph_reset(g);                        \
     } while (0)
 
 static void test_conv_sentences(void **state)
@@ -376,43 +383,48 @@ static void test_conv_sentences(void **state)
     (void)state;
     vv_graph *g = new_graph("ref");
     vv_conv_opts opts = VV_CONV_DEFAULTS;
-    assert_refused(g, vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 3), zeros(g, VV_F32, 4, 8, 4, 3, 3), NULL,
-                                &opts),
-                   "conv2d: x has 3 channels, weight expects 4 (weight [8,4,3,3], groups 1)");
-    assert_refused(g, vv_conv2d(zeros(g, VV_F32, 4, 1, 2, 8, 4), zeros(g, VV_F32, 4, 8, 4, 3, 3), NULL,
-                                &opts),
-                   "conv2d: the output would be smaller than 1: height of x is 2");
-    assert_refused(g, vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 4), zeros(g, VV_BF16, 4, 8, 4, 3, 3), NULL,
-                                &opts),
-                   "conv2d: x is f32, weight is bf16");
-    assert_refused(g, vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 4), zeros(g, VV_F32, 4, 8, 4, 3, 3),
-                                zeros(g, VV_F32, 1, 4, 0, 0, 0), &opts),
+    assert_refused(
+        g, vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 3), zeros(g, VV_F32, 4, 8, 4, 3, 3), NULL, &opts),
+        "conv2d: x has 3 channels, weight expects 4 (weight [8,4,3,3], groups 1)");
+    assert_refused(
+        g, vv_conv2d(zeros(g, VV_F32, 4, 1, 2, 8, 4), zeros(g, VV_F32, 4, 8, 4, 3, 3), NULL, &opts),
+        "conv2d: the output would be smaller than 1: height of x is 2");
+    assert_refused(
+        g,
+        vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 4), zeros(g, VV_BF16, 4, 8, 4, 3, 3), NULL, &opts),
+        "conv2d: x is f32, weight is bf16");
+    assert_refused(g,
+                   vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 4), zeros(g, VV_F32, 4, 8, 4, 3, 3),
+                             zeros(g, VV_F32, 1, 4, 0, 0, 0), &opts),
                    "conv2d: bias has shape [4], expected [8]");
     opts.groups = 3;
-    assert_refused(g, vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 3), zeros(g, VV_F32, 4, 8, 1, 3, 3), NULL,
-                                &opts),
-                   "conv2d: 8 channels of weight [8,1,3,3] do not divide into 3 groups");
+    assert_refused(
+        g, vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 3), zeros(g, VV_F32, 4, 8, 1, 3, 3), NULL, &opts),
+        "conv2d: 8 channels of weight [8,1,3,3] do not divide into 3 groups");
     opts.groups = 0;
-    assert_refused(g, vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 3), zeros(g, VV_F32, 4, 8, 1, 3, 3), NULL,
-                                &opts),
-                   "groups is 0");
+    assert_refused(
+        g, vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 3), zeros(g, VV_F32, 4, 8, 1, 3, 3), NULL, &opts),
+        "groups is 0");
     opts.groups = 1;
     opts.stride[1] = 0;
-    assert_refused(g, vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 1), zeros(g, VV_F32, 4, 8, 1, 3, 3), NULL,
-                                &opts),
-                   "stride {1,0}");
+    assert_refused(
+        g, vv_conv2d(zeros(g, VV_F32, 4, 1, 8, 8, 1), zeros(g, VV_F32, 4, 8, 1, 3, 3), NULL, &opts),
+        "stride {1,0}");
     opts.stride[1] = 1;
     opts.output_pad[0] = 1;
-    assert_refused(g, vv_conv_transpose2d(zeros(g, VV_F32, 4, 1, 4, 4, 2),
-                                          zeros(g, VV_F32, 4, 2, 3, 3, 3), NULL, &opts),
+    assert_refused(g,
+                   vv_conv_transpose2d(zeros(g, VV_F32, 4, 1, 4, 4, 2),
+                                       zeros(g, VV_F32, 4, 2, 3, 3, 3), NULL, &opts),
                    "output_pad 1 must be smaller than stride 1");
     opts.output_pad[0] = 0;
-    assert_refused(g, vv_conv_transpose2d(zeros(g, VV_F32, 4, 1, 4, 4, 3),
-                                          zeros(g, VV_F32, 4, 2, 3, 3, 3), NULL, &opts),
+    assert_refused(g,
+                   vv_conv_transpose2d(zeros(g, VV_F32, 4, 1, 4, 4, 3),
+                                       zeros(g, VV_F32, 4, 2, 3, 3, 3), NULL, &opts),
                    "conv_transpose2d: x has 3 channels, weight expects 2");
     opts.pad[0] = 3;
-    assert_refused(g, vv_conv_transpose2d(zeros(g, VV_F32, 4, 1, 4, 4, 2),
-                                          zeros(g, VV_F32, 4, 2, 3, 3, 3), NULL, &opts),
+    assert_refused(g,
+                   vv_conv_transpose2d(zeros(g, VV_F32, 4, 1, 4, 4, 2),
+                                       zeros(g, VV_F32, 4, 2, 3, 3, 3), NULL, &opts),
                    "conv_transpose2d: the output would be smaller than 1");
     vv_graph_free(g);
 }
@@ -441,11 +453,13 @@ static void test_norm_sentences(void **state)
 {
     (void)state;
     vv_graph *g = new_graph("ref");
-    assert_refused(g, vv_batch_norm(zeros(g, VV_F32, 2, 4, 3, 0, 0), zeros(g, VV_F32, 1, 4, 0, 0, 0), NULL,
-                                    1e-5, NULL, NULL),
+    assert_refused(g,
+                   vv_batch_norm(zeros(g, VV_F32, 2, 4, 3, 0, 0), zeros(g, VV_F32, 1, 4, 0, 0, 0),
+                                 NULL, 1e-5, NULL, NULL),
                    "batch_norm: gamma has shape [4], x has 3 channels");
-    assert_refused(g, vv_batch_norm(zeros(g, VV_BF16, 2, 4, 3, 0, 0), NULL,
-                                    zeros(g, VV_BF16, 1, 3, 0, 0, 0), 1e-5, NULL, NULL),
+    assert_refused(g,
+                   vv_batch_norm(zeros(g, VV_BF16, 2, 4, 3, 0, 0), NULL,
+                                 zeros(g, VV_BF16, 1, 3, 0, 0, 0), 1e-5, NULL, NULL),
                    "batch_norm: beta is bf16, must be f32 beside x in bf16");
     assert_refused(g, vv_batch_norm(zeros(g, VV_F32, 2, 0, 3, 0, 0), NULL, NULL, 1e-5, NULL, NULL),
                    "batch_norm: x is empty");
@@ -460,28 +474,36 @@ static void test_loss_sentences(void **state)
 {
     (void)state;
     vv_graph *g = new_graph("ref");
-    assert_refused(g, vv_cross_entropy(zeros(g, VV_F32, 2, 4, 3, 0, 0), zeros(g, VV_I32, 1, 3, 0, 0, 0),
-                                       NULL, -100),
+    assert_refused(g,
+                   vv_cross_entropy(zeros(g, VV_F32, 2, 4, 3, 0, 0),
+                                    zeros(g, VV_I32, 1, 3, 0, 0, 0), NULL, -100),
                    "cross_entropy: target has shape [3], expected [4] for class targets");
-    assert_refused(g, vv_cross_entropy(zeros(g, VV_F32, 2, 4, 3, 0, 0), zeros(g, VV_F32, 1, 4, 0, 0, 0),
-                                       NULL, -100),
+    assert_refused(g,
+                   vv_cross_entropy(zeros(g, VV_F32, 2, 4, 3, 0, 0),
+                                    zeros(g, VV_F32, 1, 4, 0, 0, 0), NULL, -100),
                    "cross_entropy: target has shape [4], expected [4,3] for soft targets");
-    assert_refused(g, vv_cross_entropy(zeros(g, VV_F32, 2, 4, 3, 0, 0), zeros(g, VV_U8, 1, 4, 0, 0, 0),
-                                       NULL, -100),
+    assert_refused(g,
+                   vv_cross_entropy(zeros(g, VV_F32, 2, 4, 3, 0, 0), zeros(g, VV_U8, 1, 4, 0, 0, 0),
+                                    NULL, -100),
                    "cross_entropy: target is u8");
-    assert_refused(g, vv_cross_entropy(zeros(g, VV_F32, 2, 4, 3, 0, 0), zeros(g, VV_I32, 1, 4, 0, 0, 0),
-                                       zeros(g, VV_F32, 1, 4, 0, 0, 0), -100),
+    assert_refused(g,
+                   vv_cross_entropy(zeros(g, VV_F32, 2, 4, 3, 0, 0),
+                                    zeros(g, VV_I32, 1, 4, 0, 0, 0),
+                                    zeros(g, VV_F32, 1, 4, 0, 0, 0), -100),
                    "cross_entropy: class_weights has shape [4], expected [3]");
-    assert_refused(g, vv_squared_error(zeros(g, VV_F32, 1, 4, 0, 0, 0), zeros(g, VV_F32, 2, 4, 1, 0, 0)),
-                   "squared_error: x has shape [4], target has [4,1]");
-    assert_refused(g, vv_bce_with_logits(zeros(g, VV_F32, 2, 4, 3, 0, 0), zeros(g, VV_F32, 2, 4, 3, 0, 0),
-                                         zeros(g, VV_F32, 1, 2, 0, 0, 0)),
+    assert_refused(
+        g, vv_squared_error(zeros(g, VV_F32, 1, 4, 0, 0, 0), zeros(g, VV_F32, 2, 4, 1, 0, 0)),
+        "squared_error: x has shape [4], target has [4,1]");
+    assert_refused(g,
+                   vv_bce_with_logits(zeros(g, VV_F32, 2, 4, 3, 0, 0),
+                                      zeros(g, VV_F32, 2, 4, 3, 0, 0),
+                                      zeros(g, VV_F32, 1, 2, 0, 0, 0)),
                    "bce_with_logits: pos_weight [2] does not fit x [4,3]");
     vv_graph_free(g);
 }
 
-/* A class outside 0..K-1 that is not ignored is named with its row, on every backend, by the loss and
-   by the gradient alone. */
+/* A class outside 0..K-1 that is not ignored is named with its row, on every backend, by the loss
+   and by the gradient alone. */
 static void test_class_out_of_range(void **state)
 {
     (void)state;
@@ -494,7 +516,8 @@ static void test_class_out_of_range(void **state)
             const float x[8] = {2, 1, 0, -1, 5, 0, 0, 0};
             const int64_t labels[2] = {-100, wrong[i]}, shape[1] = {2};
             vv_node *logits = rows(g, 2, x), *grad = NULL;
-            vv_node *loss = vv_cross_entropy(logits, vv_data(g, VV_I64, 1, shape, labels), NULL, -100);
+            vv_node *loss =
+                vv_cross_entropy(logits, vv_data(g, VV_I64, 1, shape, labels), NULL, -100);
             assert_ok(vv_grad(g, vv_sum_all(loss), &logits, 1, &grad));
             char text[64];
             snprintf(text, sizeof text, "row 1 is %lld", (long long)wrong[i]);
@@ -530,8 +553,9 @@ static vv_status run_network(void)
     y = vv_max_pool2d(vv_relu(y), &pool);
     y = vv_resize(vv_group_norm(y, NULL, NULL, 2, 1e-3), 1, 1, VV_RESIZE_BILINEAR);
     const int64_t flat[2] = {2, 4};
-    vv_node *loss = vv_sum_all(vv_cross_entropy(vv_layer_norm(vv_reshape(y, 2, flat), NULL, NULL, 1e-3),
-                                                vv_zeros(g, VV_I32, 1, label), NULL, -100));
+    vv_node *loss =
+        vv_sum_all(vv_cross_entropy(vv_layer_norm(vv_reshape(y, 2, flat), NULL, NULL, 1e-3),
+                                    vv_zeros(g, VV_I32, 1, label), NULL, -100));
     VV_GO(vv_graph_status(g));
     VV_GO(vv_grad(g, loss, &w, 1, &grad));
     vv_node *const all[3] = {loss, grad, mean};
@@ -562,22 +586,14 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pytorch_f64),
-        cmocka_unit_test(test_pytorch_f32),
-        cmocka_unit_test(test_pytorch_eager),
-        cmocka_unit_test(test_pytorch_f32_cpu),
-        cmocka_unit_test(test_smoothed_target),
-        cmocka_unit_test(test_ignored_rows),
-        cmocka_unit_test(test_smoothed_mixture),
-        cmocka_unit_test(test_mixup_forms),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_batch_statistics),
-        cmocka_unit_test(test_conv_sentences),
-        cmocka_unit_test(test_pool_sentences),
-        cmocka_unit_test(test_norm_sentences),
-        cmocka_unit_test(test_loss_sentences),
-        cmocka_unit_test(test_class_out_of_range),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_pytorch_f64),        cmocka_unit_test(test_pytorch_f32),
+        cmocka_unit_test(test_pytorch_eager),      cmocka_unit_test(test_pytorch_f32_cpu),
+        cmocka_unit_test(test_smoothed_target),    cmocka_unit_test(test_ignored_rows),
+        cmocka_unit_test(test_smoothed_mixture),   cmocka_unit_test(test_mixup_forms),
+        cmocka_unit_test(test_extremes),           cmocka_unit_test(test_batch_statistics),
+        cmocka_unit_test(test_conv_sentences),     cmocka_unit_test(test_pool_sentences),
+        cmocka_unit_test(test_norm_sentences),     cmocka_unit_test(test_loss_sentences),
+        cmocka_unit_test(test_class_out_of_range), cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,22 +10,32 @@ static bool accepts(const vv_call *call)
 /* One convolution y = x * w, whichever of the three is sought. */
 typedef struct conv {
     const vv_buf *x, *w, *y;
-    int64_t batch, height, width, channels;        /* of x */
-    int64_t out_height, out_width, out_channels;   /* of y */
+    int64_t batch, height, width, channels;      /* of x */
+    int64_t out_height, out_width, out_channels; /* of y */
     int64_t kernel_height, kernel_width;
-    int64_t group_in, group_out;                   /* channels of one group */
+    int64_t group_in, group_out; /* channels of one group */
     const int64_t *stride, *pad, *dilation;
 } conv;
 
 static conv conv_of(const vv_call *call, const vv_buf *x, const vv_buf *w, const vv_buf *y)
 {
     return (conv){
-        .x = x, .w = w, .y = y,
-        .batch = x->shape[0], .height = x->shape[1], .width = x->shape[2], .channels = x->shape[3],
-        .out_height = y->shape[1], .out_width = y->shape[2], .out_channels = y->shape[3],
-        .kernel_height = w->shape[2], .kernel_width = w->shape[3],
-        .group_in = w->shape[1], .group_out = w->shape[0] / call->attr->conv.groups,
-        .stride = call->attr->conv.stride, .pad = call->attr->conv.pad,
+        .x = x,
+        .w = w,
+        .y = y,
+        .batch = x->shape[0],
+        .height = x->shape[1],
+        .width = x->shape[2],
+        .channels = x->shape[3],
+        .out_height = y->shape[1],
+        .out_width = y->shape[2],
+        .out_channels = y->shape[3],
+        .kernel_height = w->shape[2],
+        .kernel_width = w->shape[3],
+        .group_in = w->shape[1],
+        .group_out = w->shape[0] / call->attr->conv.groups,
+        .stride = call->attr->conv.stride,
+        .pad = call->attr->conv.pad,
         .dilation = call->attr->conv.dilation,
     };
 }
@@ -156,8 +166,8 @@ static vv_status run_conv2d_grad_weight(const vv_call *call)
     return VV_OK;
 }
 
-const vv_kernel vvi_ref_conv2d[] = {
-    {.name = "ref", .accepts = accepts, .run = run_conv2d}, {.run = NULL}};
+const vv_kernel vvi_ref_conv2d[] = {{.name = "ref", .accepts = accepts, .run = run_conv2d},
+                                    {.run = NULL}};
 const vv_kernel vvi_ref_conv2d_grad_data[] = {
     {.name = "ref", .accepts = accepts, .run = run_conv2d_grad_data}, {.run = NULL}};
 const vv_kernel vvi_ref_conv2d_grad_weight[] = {

@@ -91,11 +91,11 @@ static vv_status class_of(const entropy *e, int64_t row, int64_t *k)
     *k = value == e->ignore_index ? -1 : value;
     if (value == e->ignore_index || (value >= 0 && value < e->classes))
         return VV_OK;
-    return vv_fail(VV_EINVAL,
-                   "cross_entropy: the target of row %lld is %lld, classes are 0..%lld (and %lld is "
-                   "ignored); check the labels or the number of classes",
-                   (long long)row, (long long)value, (long long)(e->classes - 1),
-                   (long long)e->ignore_index);
+    return vv_fail(
+        VV_EINVAL,
+        "cross_entropy: the target of row %lld is %lld, classes are 0..%lld (and %lld is "
+        "ignored); check the labels or the number of classes",
+        (long long)row, (long long)value, (long long)(e->classes - 1), (long long)e->ignore_index);
 }
 
 static vv_status run_cross_entropy(const vv_call *call)

@@ -1,8 +1,8 @@
 /* ref_norm.c - reference kernels of batch, layer and group normalisation.
  *
- * Sums in double; variance from the centred data (two passes), so that a large mean does not eat it.
- * With n elements sharing statistics, z = (x - mean) rstd and g = gamma dy, the gradient is
- * dx = rstd (g - mean(g) - z mean(g z)) (Ioffe & Szegedy, arXiv 1502.03167, section 3). */
+ * Sums in double; variance from the centred data (two passes), so that a large mean does not eat
+ * it. With n elements sharing statistics, z = (x - mean) rstd and g = gamma dy, the gradient is dx
+ * = rstd (g - mean(g) - z mean(g z)) (Ioffe & Szegedy, arXiv 1502.03167, section 3). */
 #include <math.h>
 #include <string.h>
 
@@ -70,7 +70,8 @@ static double unmasked(const vv_call *call, int64_t i)
 
 static vv_status run_batch_norm_grad(const vv_call *call)
 {
-    const vv_buf *x = &call->in[1], *gamma = &call->in[2], *mean = &call->in[3], *var = &call->in[4];
+    const vv_buf *x = &call->in[1], *gamma = &call->in[2], *mean = &call->in[3],
+                 *var = &call->in[4];
     const int64_t channels = x->shape[x->ndim - 1], rows = x->count / channels;
     double *sum = call->scratch, *sum_z = sum + channels; /* of dy, and of dy z */
     memset(sum, 0, 2 * (size_t)channels * sizeof *sum);
@@ -209,13 +210,13 @@ const vv_kernel vvi_ref_batch_norm[] = {
 const vv_kernel vvi_ref_batch_norm_grad[] = {
     {.name = "ref", .accepts = accepts, .prepare = prepare_vectors, .run = run_batch_norm_grad},
     {.run = NULL}};
-const vv_kernel vvi_ref_layer_norm[] = {
-    {.name = "ref", .accepts = accepts, .run = run_group_norm}, {.run = NULL}};
+const vv_kernel vvi_ref_layer_norm[] = {{.name = "ref", .accepts = accepts, .run = run_group_norm},
+                                        {.run = NULL}};
 const vv_kernel vvi_ref_layer_norm_grad[] = {
     {.name = "ref", .accepts = accepts, .prepare = prepare_vectors, .run = run_group_norm_grad},
     {.run = NULL}};
-const vv_kernel vvi_ref_group_norm[] = {
-    {.name = "ref", .accepts = accepts, .run = run_group_norm}, {.run = NULL}};
+const vv_kernel vvi_ref_group_norm[] = {{.name = "ref", .accepts = accepts, .run = run_group_norm},
+                                        {.run = NULL}};
 const vv_kernel vvi_ref_group_norm_grad[] = {
     {.name = "ref", .accepts = accepts, .prepare = prepare_vectors, .run = run_group_norm_grad},
     {.run = NULL}};

@@ -48,8 +48,9 @@ static window pool_window(const vv_call *call, const vv_buf *x, const vv_buf *y,
 
 static bool takes_max(const vv_call *call)
 {
-    return call->op == VV_OP_POOL || call->op == VV_OP_POOL_GRAD ? call->attr->pool.max != 0
-                                                                 : call->attr->adaptive_pool.max != 0;
+    return call->op == VV_OP_POOL || call->op == VV_OP_POOL_GRAD
+               ? call->attr->pool.max != 0
+               : call->attr->adaptive_pool.max != 0;
 }
 
 static int64_t pixel(const vv_buf *image, int64_t n, int64_t h, int64_t w)
@@ -119,7 +120,8 @@ static void store_image(const vv_buf *dx, int64_t n, const double *sums)
 }
 
 /* Adds dy of one window and channel to the elements it came from. */
-static void spread(const vv_call *call, const window *w, int64_t n, int64_t c, double dy, double *sums)
+static void spread(const vv_call *call, const window *w, int64_t n, int64_t c, double dy,
+                   double *sums)
 {
     const vv_buf *dx = &call->out[0];
     if (takes_max(call)) {
@@ -230,18 +232,18 @@ static vv_status run_resize_grad(const vv_call *call)
     return VV_OK;
 }
 
-const vv_kernel vvi_ref_pool[] = {
-    {.name = "ref", .accepts = accepts, .run = run_pool}, {.run = NULL}};
+const vv_kernel vvi_ref_pool[] = {{.name = "ref", .accepts = accepts, .run = run_pool},
+                                  {.run = NULL}};
 const vv_kernel vvi_ref_pool_grad[] = {
     {.name = "ref", .accepts = accepts, .prepare = prepare_image, .run = run_pool_grad},
     {.run = NULL}};
-const vv_kernel vvi_ref_adaptive_pool[] = {
-    {.name = "ref", .accepts = accepts, .run = run_pool}, {.run = NULL}};
+const vv_kernel vvi_ref_adaptive_pool[] = {{.name = "ref", .accepts = accepts, .run = run_pool},
+                                           {.run = NULL}};
 const vv_kernel vvi_ref_adaptive_pool_grad[] = {
     {.name = "ref", .accepts = accepts, .prepare = prepare_image, .run = run_pool_grad},
     {.run = NULL}};
-const vv_kernel vvi_ref_resize[] = {
-    {.name = "ref", .accepts = accepts, .run = run_resize}, {.run = NULL}};
+const vv_kernel vvi_ref_resize[] = {{.name = "ref", .accepts = accepts, .run = run_resize},
+                                    {.run = NULL}};
 const vv_kernel vvi_ref_resize_grad[] = {
     {.name = "ref", .accepts = accepts, .prepare = prepare_image, .run = run_resize_grad},
     {.run = NULL}};
