@@ -14,10 +14,10 @@ static double sigmoid(double x)
     return 1.0 / (1.0 + exp(-x));
 }
 
-/* Standard normal distribution function. */
+/* Standard normal distribution function; erfc keeps the digits of the lower tail. */
 static double normal_cdf(double x)
 {
-    return 0.5 * (1.0 + erf(x / SQRT_2));
+    return 0.5 * erfc(-x / SQRT_2);
 }
 
 /* Where the result of a comparison with NaN is false, the NaN passes through. */
@@ -235,7 +235,9 @@ static int64_t truncated(vv_dtype dtype, double value)
         return 0;
     if (value <= lo)
         return (int64_t)lo;
-    return value >= 0x1p63 ? INT64_MAX : (int64_t)(value > hi ? hi : value);
+    if (value >= hi)
+        return dtype == VV_I64 ? INT64_MAX : (int64_t)hi;
+    return (int64_t)value;
 }
 
 static vv_status run_cast(const vv_call *call)
