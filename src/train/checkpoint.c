@@ -244,9 +244,11 @@ vv_status vvi_checkpoint_save(vv_trainer *t)
 {
     vv_status status = VV_OK;
     char *path = NULL, *latest = NULL;
+    /* Full epochs by the count of batches: one name per position, on both sides of an epoch's end. */
+    int64_t batch = t->state.time.batch;
     vvi_checkpoint_name name;
-    vvi_checkpoint_name_at(t->state.time.epoch, t->state.time.batch, &name);
-    t->save_every.last_batch = t->state.time.batch;
+    vvi_checkpoint_name_at(batch / t->state.axis.batches_per_epoch, batch, &name);
+    t->save_every.last_batch = batch;
     VV_GO(vvi_path_join(&path, t->checkpoint_dir, name.text));
     VV_GO(vvi_path_join(&latest, t->checkpoint_dir, "latest"));
     VV_GO(vvi_checkpoint_write(t, path));
