@@ -127,31 +127,27 @@ static vv_status open_temporary(int *fd, char **name, const char *path)
     return *fd < 0 ? fail_errno("write", path, errno) : VV_OK;
 }
 
-/* Makes a rename last through a power cut. File systems that cannot fsync a folder answer EINVAL.
- */
-static vv_status sync_folder_of(const char *path)
+/* The folder of a file, to be fsynced after a rename; -1 if it may be entered but not opened. */
+static vv_status open_folder_of(int *fd, const char *path)
 {
     char *folder;
     VV_TRY(vv_strdup(&folder, path));
     char *slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = '\0';
-    int fd = open_retry(slash ? folder : ".", O_RDONLY | O_DIRECTORY, 0);
-    vv_status status = VV_OK;
-    if (fd >= 0 && fsync(fd) && errno != EINVAL && errno != EROFS)
-        status = fail_errno("write", path, errno);
-    if (fd >= 0)
-        close(fd);
+    *fd = open_retry(slash ? folder : ".", O_RDONLY | O_DIRECTORY, 0);
     vv_dealloc(folder);
-    return status;
+    return VV_OK;
 }
 
 vv_status vvi_file_write_atomic_with(const char *path, vvi_write_fn *write_content, const void *ctx)
 {
     vv_status status = VV_OK;
     vvi_file file = {.fd = -1, .path = path};
+    int folder = -1;
     char *name = NULL;
     bool made = false;
+    VV_GO(open_folder_of(&folder, path));
     VV_GO(open_temporary(&file.fd, &name, path));
     made = true;
     VV_GO(write_content(&file, ctx));
@@ -166,10 +162,15 @@ vv_status vvi_file_write_atomic_with(const char *path, vvi_write_fn *write_conte
         goto out;
     }
     made = false;
-    VV_GO(sync_folder_of(path));
+    /* Makes the rename last through a power cut. Some file systems cannot fsync a folder: EINVAL.
+     */
+    if (folder >= 0 && fsync(folder) && errno != EINVAL && errno != EROFS)
+        status = fail_errno("write", path, errno);
 out:
     if (file.fd >= 0)
         close(file.fd);
+    if (folder >= 0)
+        close(folder);
     if (made)
         unlink(name);
     vv_dealloc(name);

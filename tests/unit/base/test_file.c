@@ -144,8 +144,11 @@ static void test_each_allocation_failing(void **state)
         assert_int_equal(files_in_folder(), 1);
         if (status == VV_OK) {
             assert_true(n > 2);
+            assert_content("new", 3);
             break;
         }
+        if (n <= 2)
+            assert_content("old", 3);
         assert_int_equal(status, VV_ENOMEM);
     }
 }
