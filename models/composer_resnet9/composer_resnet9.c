@@ -1,4 +1,4 @@
-/* composer_resnet9.c - Composer's ResNet-9: four convolutions, two basic blocks, average pooling. */
+/* composer_resnet9.c - Composer's ResNet-9: four convolutions, two basic blocks, mean pooling. */
 #include "composer_resnet9.h"
 
 static vv_status add_unit(vv_module *module, const char *conv_name, const char *bn_name, int64_t in,
@@ -125,7 +125,8 @@ static const vv_field fields[] = {{.name = NULL}};
 const vv_model_desc vv_model_composer_resnet9 = {
     .desc = {.kind = "model",
              .name = "composer_resnet9",
-             .summary = "Composer's ResNet-9 for small images: at most 256 channels, average pooling.",
+             .summary =
+                 "Composer's ResNet-9 for small images: at most 256 channels, average pooling.",
              .cite = "Composer, after D. Page, How to train your ResNet (DAWNBench 2018)",
              .domains = "cv",
              .fields = fields,

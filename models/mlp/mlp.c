@@ -68,8 +68,8 @@ static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *i
 static const vv_field fields[] = {
     {"width", "Units of each hidden layer.", VV_FIELD_INT, offsetof(vv_mlp_opts, width), "128", 1,
      65536, NULL},
-    {"layers", "Number of hidden layers.", VV_FIELD_INT, offsetof(vv_mlp_opts, layers), "2", 0, 1000,
-     NULL},
+    {"layers", "Number of hidden layers.", VV_FIELD_INT, offsetof(vv_mlp_opts, layers), "2", 0,
+     1000, NULL},
     {"dropout", "Share of units dropped after each hidden layer while training.", VV_FIELD_FLOAT,
      offsetof(vv_mlp_opts, dropout), "0", 0.0, 0.99, NULL},
     {.name = NULL},

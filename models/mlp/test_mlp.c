@@ -1,5 +1,5 @@
-/* test_mlp.c - what must hold of mlp: parameter counts follow from its settings, images of any shape
- * are flattened, and it trains. */
+/* test_mlp.c - what must hold of mlp: parameter counts follow from its settings, images of any
+ * shape are flattened, and it trains. */
 #include "model_test.h"
 
 #include "mlp.h"
@@ -22,7 +22,7 @@ static void names(void **state)
     const vv_sample_spec spec = image_spec(4, 4, 3, 5);
     vv_model *model = model_make(&vv_model_mlp, "width=7", &spec);
 
-    model_has_names(model, "fc1.weight fc1.bias fc2.weight fc2.bias out.weight out.bias");
+    net_has_names(model->net, "fc1.weight fc1.bias fc2.weight fc2.bias out.weight out.bias");
     vv_model_free(model);
 }
 
@@ -43,7 +43,7 @@ static void descriptor(void **state)
     const vv_mlp_opts many = {8, -1, 0.0};
     vv_module *net = NULL;
 
-    model_desc_is_sane(&vv_model_mlp, &spec);
+    model_desc_is_sane(&vv_model_mlp, &spec, 1);
     assert_fails(vv_mlp_new(&net, 4, 2, &many), VV_EINVAL);
     assert_fails(vv_mlp_new(&net, 0, 2, NULL), VV_EINVAL);
     assert_null(net);

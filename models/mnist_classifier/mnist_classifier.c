@@ -59,7 +59,8 @@ static const vv_field fields[] = {{.name = NULL}};
 const vv_model_desc vv_model_mnist_classifier = {
     .desc = {.kind = "model",
              .name = "mnist_classifier",
-             .summary = "Two convolutions and two linear layers: the net of Composer's MNIST recipe.",
+             .summary =
+                 "Two convolutions and two linear layers: the net of Composer's MNIST recipe.",
              .cite = "Composer",
              .domains = "cv",
              .fields = fields,

@@ -1,4 +1,4 @@
-/* test_mnist_classifier.c - what must hold of mnist_classifier: 21,610 parameters, and it trains. */
+/* test_mnist_classifier.c - what must hold: 21,610 parameters, and it trains. */
 #include "model_test.h"
 
 #include "mnist_classifier.h"
@@ -10,8 +10,8 @@ static void size_and_names(void **state)
     vv_model *model = model_make(&vv_model_mnist_classifier, NULL, &spec);
 
     assert_int_equal(vv_module_param_count(model->net), 21610);
-    model_has_names(model, "conv1.weight conv1.bias conv2.weight conv2.bias bn.weight bn.bias "
-                           "fc1.weight fc1.bias fc2.weight fc2.bias");
+    net_has_names(model->net, "conv1.weight conv1.bias conv2.weight conv2.bias bn.weight bn.bias "
+                              "fc1.weight fc1.bias fc2.weight fc2.bias");
     vv_model_free(model);
 }
 
@@ -31,7 +31,7 @@ static void descriptor(void **state)
     const vv_sample_spec spec = image_spec(28, 28, 1, 10), small = image_spec(7, 28, 1, 10);
     vv_model *model = NULL;
 
-    model_desc_is_sane(&vv_model_mnist_classifier, &spec);
+    model_desc_is_sane(&vv_model_mnist_classifier, &spec, 1);
     assert_fails(vv_model_build(&model, &vv_model_mnist_classifier, NULL, &small, 1), VV_EINVAL);
     assert_says("8x8");
 }

@@ -120,8 +120,8 @@ typedef struct vvi_plan {
 } vvi_plan;
 
 static const vvi_plan plans[] = {
-    [VV_RESNET_18] = {"18", false, {2, 2, 2, 2}},  [VV_RESNET_34] = {"34", false, {3, 4, 6, 3}},
-    [VV_RESNET_50] = {"50", true, {3, 4, 6, 3}},   [VV_RESNET_101] = {"101", true, {3, 4, 23, 3}},
+    [VV_RESNET_18] = {"18", false, {2, 2, 2, 2}},   [VV_RESNET_34] = {"34", false, {3, 4, 6, 3}},
+    [VV_RESNET_50] = {"50", true, {3, 4, 6, 3}},    [VV_RESNET_101] = {"101", true, {3, 4, 23, 3}},
     [VV_RESNET_152] = {"152", true, {3, 8, 36, 3}},
 };
 
@@ -186,13 +186,16 @@ static vv_status check_opts(const vv_resnet_opts *o)
         return vv_fail(VV_EINVAL, "resnet: groups %lld and width_per_group %lld must be positive",
                        (long long)o->groups, (long long)o->width_per_group);
     if (!plans[o->depth].bottleneck && (o->groups != 1 || o->width_per_group != 64))
-        return vv_fail(VV_EINVAL,
-                       "resnet: depth %s has basic blocks, which need groups 1 and width_per_group 64; "
-                       "take depth 50 or more", plans[o->depth].text);
+        return vv_fail(
+            VV_EINVAL,
+            "resnet: depth %s has basic blocks, which need groups 1 and width_per_group 64; "
+            "take depth 50 or more",
+            plans[o->depth].text);
     return VV_OK;
 }
 
-vv_status vv_resnet_new(vv_module **out, int64_t channels, int64_t classes, const vv_resnet_opts *opts)
+vv_status vv_resnet_new(vv_module **out, int64_t channels, int64_t classes,
+                        const vv_resnet_opts *opts)
 {
     const vv_resnet_opts defaults = VV_RESNET_DEFAULTS;
     const vv_resnet_opts *o = opts ? opts : &defaults;

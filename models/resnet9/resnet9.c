@@ -9,7 +9,8 @@ static vv_node *unit_forward(vv_module *module, vv_graph *graph, vv_node *x)
     x = vv_module_forward(vv_module_child(module, CONV), graph, x);
     x = vv_relu(vv_module_forward(vv_module_child(module, BN), graph, x));
     return vv_module_child_count(module) > POOL
-               ? vv_module_forward(vv_module_child(module, POOL), graph, x) : x;
+               ? vv_module_forward(vv_module_child(module, POOL), graph, x)
+               : x;
 }
 
 static const vv_module_class unit_class = {"ConvBnRelu", unit_forward, NULL};
@@ -132,7 +133,8 @@ static const vv_field fields[] = {
 const vv_model_desc vv_model_resnet9 = {
     .desc = {.kind = "model",
              .name = "resnet9",
-             .summary = "DAWNBench ResNet-9 for small images: eight 3x3 convolutions and a linear layer.",
+             .summary =
+                 "DAWNBench ResNet-9 for small images: eight 3x3 convolutions and a linear layer.",
              .cite = "D. Page, How to train your ResNet (DAWNBench 2018)",
              .domains = "cv",
              .fields = fields,

@@ -11,8 +11,8 @@ typedef struct vv_resnet9_opts {
 } vv_resnet9_opts;
 #define VV_RESNET9_DEFAULTS {64}
 
-/* [N,H,W,channels] -> [N,classes], H and W at least 8; 6,573,130 parameters for width 64, 3 channels
-   and 10 classes. Weights are left zero: follow with vv_module_init_default. */
+/* [N,H,W,channels] -> [N,classes], H and W at least 8; 6,573,130 parameters for width 64, 3
+   channels and 10 classes. Weights are left zero: follow with vv_module_init_default. */
 VV_API VV_MUST_USE vv_status vv_resnet9_new(VV_OWNED vv_module **out, int64_t channels,
                                             int64_t classes, int64_t width);
 

@@ -112,8 +112,8 @@ vv_status vv_resnet_cifar_new(vv_module **out, int64_t channels, int64_t classes
 
     *out = NULL;
     if (depth != VV_RESNET_CIFAR_20 && depth != VV_RESNET_CIFAR_56)
-        return vv_fail(VV_EINVAL, "resnet_cifar: depth must be one of vv_resnet_cifar_depth, got %d",
-                       depth);
+        return vv_fail(VV_EINVAL,
+                       "resnet_cifar: depth must be one of vv_resnet_cifar_depth, got %d", depth);
     VV_GO(vv_module_new(&net, &net_class, 0));
     VV_GO(add_unit(net, "conv1", "bn1", channels, 16, 3, 1));
     VV_GO(add_stage(net, 1, 16, 16, blocks));
@@ -142,8 +142,8 @@ static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *i
 static const char *const depths[] = {"20", "56", NULL};
 
 static const vv_field fields[] = {
-    {"depth", "Layers with weights.", VV_FIELD_CHOICE, offsetof(vv_resnet_cifar_opts, depth), "20", 0,
-     0, depths},
+    {"depth", "Layers with weights.", VV_FIELD_CHOICE, offsetof(vv_resnet_cifar_opts, depth), "20",
+     0, 0, depths},
     {.name = NULL},
 };
 

@@ -19,9 +19,9 @@ static void names(void **state)
     const vv_sample_spec spec = image_spec(32, 32, 3, 10);
     vv_model *model = model_make(&vv_model_resnet_cifar, NULL, &spec);
 
-    model_has_names(model, "conv1.weight bn1.weight layer1.0.conv1.weight layer1.2.bn2.bias "
-                           "layer2.0.downsample.0.weight layer2.0.downsample.1.bias "
-                           "layer3.2.conv2.weight fc.weight fc.bias");
+    net_has_names(model->net, "conv1.weight bn1.weight layer1.0.conv1.weight layer1.2.bn2.bias "
+                              "layer2.0.downsample.0.weight layer2.0.downsample.1.bias "
+                              "layer3.2.conv2.weight fc.weight fc.bias");
     assert_int_equal(vv_module_count(model->net, &vv_cifar_block_class), 9);
     assert_null(vv_module_find(model->net, "layer1.0.downsample"));
     assert_null(vv_module_find(model->net, "layer2.1.downsample"));
@@ -46,7 +46,7 @@ static void descriptor(void **state)
     const vv_resnet_cifar_opts wrong = {7};
     vv_module *net = NULL;
 
-    model_desc_is_sane(&vv_model_resnet_cifar, &spec);
+    model_desc_is_sane(&vv_model_resnet_cifar, &spec, 1);
     assert_fails(vv_resnet_cifar_new(&net, 3, 10, &wrong), VV_EINVAL);
     assert_null(net);
 }

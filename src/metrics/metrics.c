@@ -46,11 +46,12 @@ static vv_status check_shapes(const char *metric, vv_node *output, vv_node *targ
     if (items >= 0 && ndim == items + is_soft(target) &&
         !memcmp(vv_node_shape(output), vv_node_shape(target), (size_t)ndim * sizeof(int64_t)))
         return VV_OK;
-    return vv_fail(VV_ESHAPE,
-                   "%s: target %s does not fit output %s; a class index has one dimension less, a soft "
-                   "target the same shape", metric,
-                   vv_shape_text(ndim, vv_node_shape(target), have, sizeof have),
-                   vv_shape_text(items + 1, vv_node_shape(output), want, sizeof want));
+    return vv_fail(
+        VV_ESHAPE,
+        "%s: target %s does not fit output %s; a class index has one dimension less, a soft "
+        "target the same shape",
+        metric, vv_shape_text(ndim, vv_node_shape(target), have, sizeof have),
+        vv_shape_text(items + 1, vv_node_shape(output), want, sizeof want));
 }
 
 /* The sums of a metric: items given, weighted by whether they count. */
@@ -61,8 +62,8 @@ static vv_status give(vv_node *items, vv_node *mask, vv_node **sum, vv_node **co
     return *sum && *count ? VV_OK : vv_graph_status(vv_node_graph(mask));
 }
 
-static vv_status build_accuracy(const vv_model *model, vv_node *output, vv_node *target, vv_node **sum,
-                                vv_node **count)
+static vv_status build_accuracy(const vv_model *model, vv_node *output, vv_node *target,
+                                vv_node **sum, vv_node **count)
 {
     vv_node *guess, *right, *mask;
 
@@ -96,16 +97,18 @@ static vv_status build_cross_entropy(const vv_model *model, vv_node *output, vv_
                                      vv_node **sum, vv_node **count)
 {
     VV_TRY(check_shapes("cross_entropy", output, target));
-    return give(vv_cross_entropy(output, target, NULL, model->ignore_index), counted(model, target), sum,
-                count);
+    return give(vv_cross_entropy(output, target, NULL, model->ignore_index), counted(model, target),
+                sum, count);
 }
 
 static const vv_metric_desc accuracy = {
     "accuracy", "Share of items whose largest logit is the target's class.", true, build_accuracy};
 static const vv_metric_desc top5_accuracy = {
-    "top5_accuracy", "Share of items whose class is among the five largest logits.", true, build_top5};
-static const vv_metric_desc cross_entropy = {
-    "cross_entropy", "Mean negative log-likelihood of the target in nats.", false, build_cross_entropy};
+    "top5_accuracy", "Share of items whose class is among the five largest logits.", true,
+    build_top5};
+static const vv_metric_desc cross_entropy = {"cross_entropy",
+                                             "Mean negative log-likelihood of the target in nats.",
+                                             false, build_cross_entropy};
 
 static const vv_metric_desc *const table[] = {&accuracy, &top5_accuracy, &cross_entropy, NULL};
 

@@ -18,7 +18,8 @@ static vv_node *conv_transpose2d_forward(vv_module *module, vv_graph *graph, vv_
 }
 
 const vv_module_class vv_conv2d_class = {"Conv2d", conv2d_forward, NULL};
-const vv_module_class vv_conv_transpose2d_class = {"ConvTranspose2d", conv_transpose2d_forward, NULL};
+const vv_module_class vv_conv_transpose2d_class = {"ConvTranspose2d", conv_transpose2d_forward,
+                                                   NULL};
 
 static vv_status check_conv(const char *what, int64_t in_channels, int64_t out_channels,
                             int64_t kernel, const vv_conv_opts *conv)
@@ -27,15 +28,18 @@ static vv_status check_conv(const char *what, int64_t in_channels, int64_t out_c
         return vv_fail(VV_EINVAL, "%s: channels in %lld, out %lld and kernel %lld must be positive",
                        what, (long long)in_channels, (long long)out_channels, (long long)kernel);
     if (conv->groups < 1 || in_channels % conv->groups || out_channels % conv->groups)
-        return vv_fail(VV_EINVAL, "%s: %lld groups do not divide channels in %lld and out %lld", what,
-                       (long long)conv->groups, (long long)in_channels, (long long)out_channels);
+        return vv_fail(VV_EINVAL, "%s: %lld groups do not divide channels in %lld and out %lld",
+                       what, (long long)conv->groups, (long long)in_channels,
+                       (long long)out_channels);
     for (int i = 0; i < 2; i++)
-        if (conv->stride[i] < 1 || conv->dilation[i] < 1 || conv->pad[i] < 0 || conv->output_pad[i] < 0)
-            return vv_fail(VV_EINVAL,
-                           "%s: stride %lld and dilation %lld must be at least 1, pad %lld and output "
-                           "pad %lld at least 0", what, (long long)conv->stride[i],
-                           (long long)conv->dilation[i], (long long)conv->pad[i],
-                           (long long)conv->output_pad[i]);
+        if (conv->stride[i] < 1 || conv->dilation[i] < 1 || conv->pad[i] < 0 ||
+            conv->output_pad[i] < 0)
+            return vv_fail(
+                VV_EINVAL,
+                "%s: stride %lld and dilation %lld must be at least 1, pad %lld and output "
+                "pad %lld at least 0",
+                what, (long long)conv->stride[i], (long long)conv->dilation[i],
+                (long long)conv->pad[i], (long long)conv->output_pad[i]);
     return VV_OK;
 }
 
@@ -129,8 +133,8 @@ vv_status vv_embedding_new(vv_module **out, int64_t rows, int64_t dim)
 
     *out = NULL;
     if (rows < 1 || dim < 1)
-        return vv_fail(VV_EINVAL, "Embedding: rows %lld and dim %lld must be positive", (long long)rows,
-                       (long long)dim);
+        return vv_fail(VV_EINVAL, "Embedding: rows %lld and dim %lld must be positive",
+                       (long long)rows, (long long)dim);
     VV_GO(vv_module_new(&module, &vv_embedding_class, 0));
     VV_GO(vvi_add_param(module, "weight", 2, shape, 0.0));
     *out = module;

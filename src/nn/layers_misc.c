@@ -42,11 +42,11 @@ static vv_status pool_new(vv_module **out, const vv_module_class *type, const vv
         if (pool.stride[i] == 0)
             pool.stride[i] = pool.kernel[i];
         if (pool.kernel[i] < 1 || pool.stride[i] < 1)
-            return vv_fail(VV_EINVAL, "%s: kernel %lld and stride %lld must be positive", type->name,
-                           (long long)pool.kernel[i], (long long)pool.stride[i]);
+            return vv_fail(VV_EINVAL, "%s: kernel %lld and stride %lld must be positive",
+                           type->name, (long long)pool.kernel[i], (long long)pool.stride[i]);
         if (pool.pad[i] < 0 || 2 * pool.pad[i] > pool.kernel[i])
-            return vv_fail(VV_EINVAL, "%s: pad %lld is outside [0, half of kernel %lld]", type->name,
-                           (long long)pool.pad[i], (long long)pool.kernel[i]);
+            return vv_fail(VV_EINVAL, "%s: pad %lld is outside [0, half of kernel %lld]",
+                           type->name, (long long)pool.pad[i], (long long)pool.kernel[i]);
     }
     return plain_new(out, type, &pool, sizeof pool);
 }

@@ -6,8 +6,8 @@
 /* ---- batch norm ---- */
 
 /* tensor becomes keep * tensor + part * batch after the step. */
-static vv_status update_running(vv_graph *graph, vv_tensor *running, vv_node *batch, double momentum,
-                                double scale)
+static vv_status update_running(vv_graph *graph, vv_tensor *running, vv_node *batch,
+                                double momentum, double scale)
 {
     vv_node *kept = vv_affine(vv_leaf(graph, running), 1.0 - momentum, 0.0);
 
@@ -48,13 +48,14 @@ static vv_node *batch_norm_forward(vv_module *module, vv_graph *graph, vv_node *
     if (!y)
         return NULL;
 
-    /* Values per channel. The running variance is the unbiased one: n / (n - 1) times the batch's. */
+    /* Values per channel. The running variance is unbiased: n / (n - 1) times the batch's. */
     double n = (double)vv_node_count(x) / (double)self->channels;
 
     if (n < 2.0)
-        return vvi_node_fail(graph, VV_ESHAPE,
-                             "BatchNorm2d: training needs more than one value per channel; use larger "
-                             "batches or drop the last, incomplete one");
+        return vvi_node_fail(
+            graph, VV_ESHAPE,
+            "BatchNorm2d: training needs more than one value per channel; use larger "
+            "batches or drop the last, incomplete one");
     VV_GO(update_running(graph, running_mean, mean, self->momentum, 1.0));
     VV_GO(update_running(graph, running_var, var, self->momentum, n / (n - 1.0)));
     VV_GO(update_counter(graph, vv_module_buffer(module, "num_batches_tracked")));

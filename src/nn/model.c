@@ -10,8 +10,9 @@ vv_status vv_classifier_new(vv_model **out, vv_module *net, int64_t classes)
 
     *out = NULL;
     if (!net || classes < 1) {
-        status = vv_fail(VV_EINVAL, net ? "classifier: %lld classes; at least one is needed"
-                                        : "classifier: no net for %lld classes",
+        status = vv_fail(VV_EINVAL,
+                         net ? "classifier: %lld classes; at least one is needed"
+                             : "classifier: no net for %lld classes",
                          (long long)classes);
         goto out;
     }
@@ -85,12 +86,13 @@ int64_t vv_model_loss_items(const vv_model *model, const vv_tensor *target)
 vv_status vv_model_need_image(const char *name, const vv_sample_spec *input, int64_t min_side)
 {
     if (!input || input->input_ndim != 3)
-        return vv_fail(VV_EINVAL, "%s: needs images [height,width,channels], the data have %d dimensions",
+        return vv_fail(VV_EINVAL,
+                       "%s: needs images [height,width,channels], the data have %d dimensions",
                        name, input ? input->input_ndim : 0);
     if (input->input_shape[0] < min_side || input->input_shape[1] < min_side)
-        return vv_fail(VV_EINVAL, "%s: needs images of at least %lldx%lld, the data have %lldx%lld", name,
-                       (long long)min_side, (long long)min_side, (long long)input->input_shape[0],
-                       (long long)input->input_shape[1]);
+        return vv_fail(VV_EINVAL, "%s: needs images of at least %lldx%lld, the data have %lldx%lld",
+                       name, (long long)min_side, (long long)min_side,
+                       (long long)input->input_shape[0], (long long)input->input_shape[1]);
     if (input->classes < 1)
         return vv_fail(VV_EINVAL, "%s: needs data with classes; these have none", name);
     return VV_OK;
@@ -106,7 +108,8 @@ vv_status vv_model_build(vv_model **out, const vv_model_desc *desc, const void *
 
     *out = NULL;
     if (!desc || !input)
-        return vv_fail(VV_EINVAL, "model: no %s given", desc ? "description of the data" : "descriptor");
+        return vv_fail(VV_EINVAL, "model: no %s given",
+                       desc ? "description of the data" : "descriptor");
     VV_GO(vv_alloc(&own, desc->desc.opts_size));
     VV_GO(opts ? vv_opts_copy(&desc->desc, own, opts) : vv_opts_init(&desc->desc, own));
     filled = true;

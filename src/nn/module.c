@@ -121,14 +121,16 @@ static vv_status check_name(const vv_module *module, const char *name)
     size_t length = name ? strlen(name) : 0;
 
     if (!length || strchr(name, '.'))
-        return vv_fail(VV_EINVAL, "%s: \"%s\" cannot name a part; it must not be empty or hold a dot",
-                       type, name ? name : "");
+        return vv_fail(VV_EINVAL,
+                       "%s: \"%s\" cannot name a part; it must not be empty or hold a dot", type,
+                       name ? name : "");
     if (length >= VVI_NAME_BYTES)
         return vv_fail(VV_EINVAL, "%s: the name \"%s\" is longer than %d bytes; shorten it", type,
                        name, VVI_NAME_BYTES - 1);
     if (slot_find(&module->children, name, length) || slot_find(&module->params, name, length) ||
         slot_find(&module->buffers, name, length))
-        return vv_fail(VV_EEXIST, "%s: there is a part \"%s\" already; give another name", type, name);
+        return vv_fail(VV_EEXIST, "%s: there is a part \"%s\" already; give another name", type,
+                       name);
     return VV_OK;
 }
 
@@ -141,7 +143,7 @@ static vv_status slot_add(vvi_slots *slots, const char *name, vvi_slot **out)
         slots->capacity = capacity;
     }
     *out = &slots->items[slots->count++];
-    snprintf((*out)->name, sizeof (*out)->name, "%s", name);
+    snprintf((*out)->name, sizeof(*out)->name, "%s", name);
     return VV_OK;
 }
 
@@ -163,8 +165,8 @@ bool vvi_module_contains(const vv_module *module, const vv_module *part)
 static vv_status check_child(const vv_module *module, const char *name, const vv_module *child)
 {
     if (!child)
-        return vv_fail(VV_EINVAL, "%s: part \"%s\" is NULL; make the layer first", module->type->name,
-                       name);
+        return vv_fail(VV_EINVAL, "%s: part \"%s\" is NULL; make the layer first",
+                       module->type->name, name);
     if (vvi_module_contains(child, module))
         return vv_fail(VV_EINVAL, "%s: part \"%s\" contains this module; a tree has no cycles",
                        module->type->name, name);
@@ -213,7 +215,8 @@ vv_status vv_module_add_buffer(vv_module *module, const char *name, vv_tensor *t
 
     VV_GO(check_name(module, name));
     if (!tensor)
-        return vv_fail(VV_EINVAL, "%s: buffer \"%s\" is NULL; make it first", module->type->name, name);
+        return vv_fail(VV_EINVAL, "%s: buffer \"%s\" is NULL; make it first", module->type->name,
+                       name);
     VV_GO(slot_add(&module->buffers, name, &slot));
     slot->u.tensor = tensor;
     return VV_OK;
@@ -304,8 +307,8 @@ vv_status vv_module_set_child(vv_module *module, int i, vv_module *child)
     vv_status status = VV_OK;
 
     if (i < 0 || i >= module->children.count) {
-        status = vv_fail(VV_EINVAL, "%s: there is no part number %d; it has %d", module->type->name, i,
-                         module->children.count);
+        status = vv_fail(VV_EINVAL, "%s: there is no part number %d; it has %d", module->type->name,
+                         i, module->children.count);
         goto out;
     }
     VV_GO(check_child(module, module->children.items[i].name, child));

@@ -1,7 +1,8 @@
 /* surgery.c - replacing layers of a living tree by policies.
  *
  * The tree's edges (parent, slot, child) are listed before the walk: a layer shared by several
- * parents is replaced once and put into all of its slots, and any failure puts every old layer back. */
+ * parents is replaced once and put into all of its slots, and any failure puts every old layer
+ * back. */
 #include "nn/module.h"
 
 #include <vivace/memory.h>
@@ -17,7 +18,7 @@ typedef struct vvi_surgery {
     vv_module *root;
     const vv_policy *policies;
     int n_policies;
-    int *matches;      /* per policy, declined ones too */
+    int *matches; /* per policy, declined ones too */
     vvi_edge *edges;
     int edge_count, edge_capacity;
     const vv_module **done; /* children decided on, and their replacements */
@@ -79,14 +80,16 @@ static void rewire(const vvi_surgery *s, const vv_module *old, vv_module *layer)
     }
 }
 
-static vv_status check_replacement(const vvi_surgery *s, const vv_module *old, const vv_module *layer)
+static vv_status check_replacement(const vvi_surgery *s, const vv_module *old,
+                                   const vv_module *layer)
 {
     for (int i = 0; i < s->edge_count; i++)
         if (s->edges[i].child == old && vvi_module_contains(layer, s->edges[i].parent))
-            return vv_fail(VV_EINVAL,
-                           "surgery: the replacement of a %s contains its parent (a %s); a policy may "
-                           "keep the old layer and its parts only", old->type->name,
-                           s->edges[i].parent->type->name);
+            return vv_fail(
+                VV_EINVAL,
+                "surgery: the replacement of a %s contains its parent (a %s); a policy may "
+                "keep the old layer and its parts only",
+                old->type->name, s->edges[i].parent->type->name);
     return VV_OK;
 }
 

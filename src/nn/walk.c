@@ -14,8 +14,9 @@ const char *vvi_name_join(char *buf, size_t buf_bytes, const char *path, const c
 
 static const vvi_slots *slots_of(const vv_module *module, vvi_part part)
 {
-    return part == PART_CHILD ? &module->children
-           : part == PART_PARAM ? &module->params : &module->buffers;
+    return part == PART_CHILD   ? &module->children
+           : part == PART_PARAM ? &module->params
+                                : &module->buffers;
 }
 
 /* The first slot, in the order of traversal, that holds `thing`. Searching instead of marking keeps
@@ -211,14 +212,15 @@ static bool load_one(void *ctx, const char *name, vv_tensor *tensor)
         if (load->strict)
             load->status = vv_fail(VV_ENOTFOUND,
                                    "load: no tensor named \"%s\" among those given; load without "
-                                   "strict to keep the model's own", name);
+                                   "strict to keep the model's own",
+                                   name);
         return load->status == VV_OK;
     }
     if (!vv_tensor_same_shape(tensor, given)) {
         load->status = vv_fail(VV_ESHAPE,
                                "load: \"%s\" has shape %s, the model needs %s; was it saved from a "
-                               "model with other settings?", name,
-                               vv_shape_text(given->ndim, given->shape, have, sizeof have),
+                               "model with other settings?",
+                               name, vv_shape_text(given->ndim, given->shape, have, sizeof have),
                                vv_shape_text(tensor->ndim, tensor->shape, want, sizeof want));
         return false;
     }

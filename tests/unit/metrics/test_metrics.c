@@ -1,5 +1,5 @@
-/* test_metrics.c - what must hold of metrics: they give a sum and a count over the items of a batch,
- * take class indices and soft targets alike, and leave ignored items out of both. */
+/* test_metrics.c - what must hold of metrics: they give a sum and a count over the items of a
+ * batch, take class indices and soft targets alike, and leave ignored items out of both. */
 #include "vv_test.h"
 
 #include <vivace/model.h>
@@ -92,15 +92,16 @@ static void soft_targets(void **state)
 {
     (void)state;
     fixture f = open_fixture();
-    const float soft[] = {0.9f, 0.1f, 0, 0, 0, 0, 0.25f, 0, 0, 0, 0, 0.75f,
+    const float soft[] = {0.9f, 0.1f, 0, 0, 0, 0, 0.25f, 0, 0, 0,    0,    0.75f,
                           0,    0,    0, 0, 0, 0, 0.5f,  0, 0, 0.4f, 0.1f, 0};
     vv_node *target = vv_data(f.graph, VV_F32, 2, (int64_t[]){4, 6}, soft);
 
     check(&f, "accuracy", target, 2, 3);
     check(&f, "top5_accuracy", target, 3, 3);
     check(&f, "cross_entropy", target,
-          0.9 * nll(0, 0) + 0.1 * nll(0, 1) + 0.25 * nll(1, 0) + 0.75 * nll(1, 5) + 0.5 * nll(3, 0) +
-              0.4 * nll(3, 3) + 0.1 * nll(3, 4), 3);
+          0.9 * nll(0, 0) + 0.1 * nll(0, 1) + 0.25 * nll(1, 0) + 0.75 * nll(1, 5) +
+              0.5 * nll(3, 0) + 0.4 * nll(3, 3) + 0.1 * nll(3, 4),
+          3);
     close_fixture(&f);
 }
 
@@ -114,8 +115,8 @@ static void few_classes_and_wrong_shapes(void **state)
     double got;
 
     assert_ok(vv_metric_find("top5_accuracy")
-                  ->build(f.model, output, vv_data(f.graph, VV_I32, 1, (int64_t[]){6}, target), &sum,
-                          &count));
+                  ->build(f.model, output, vv_data(f.graph, VV_I32, 1, (int64_t[]){6}, target),
+                          &sum, &count));
     assert_ok(vv_node_item(sum, &got));
     assert_near(got, 6.0, 0.0, 0.0); /* with two classes everything is among the first five */
     for (int i = 0; vv_metric_table()[i]; i++) {

@@ -1,6 +1,6 @@
-/* test_init.c - what must hold of initialisers: each has the distribution its paper or PyTorch gives
- * it (variance within 5% for fixed seeds), draws depend on (seed, parameter path) alone, order
- * matters, and unknown names are refused with the nearest one. */
+/* test_init.c - what must hold of initialisers: each has the distribution its paper or PyTorch
+ * gives it (variance within 5% for fixed seeds), draws depend on (seed, parameter path) alone,
+ * order matters, and unknown names are refused with the nearest one. */
 #include "nn_test.h"
 
 typedef struct moments {
@@ -108,7 +108,8 @@ static void defaults_are_those_of_pytorch(void **state)
     assert_ok(vv_module_init_default(net, 11));
     check_uniform(vv_module_find(net, "conv"), "weight", 1.0 / sqrt(16 * 9));
     check_uniform(vv_module_find(net, "linear"), "weight", 1.0 / sqrt(200));
-    check_uniform(vv_module_find(net, "up"), "weight", 1.0 / sqrt(64 * 16)); /* weight [in,out,k,k] */
+    check_uniform(vv_module_find(net, "up"), "weight",
+                  1.0 / sqrt(64 * 16)); /* weight [in,out,k,k] */
     assert_true(moments_of(vv_module_find(net, "linear"), "bias").high > 0.0);
     assert_true(moments_of(vv_module_find(net, "linear"), "bias").high <= 1.0 / sqrt(200));
     check_normal(vv_module_find(net, "embedding"), 1.0);

@@ -41,8 +41,8 @@ static void the_loss_takes_both_kinds_of_target(void **state)
     assert_near(item(loss, 1), 0.0, 0.0, 0.0);
     model->ignore_index = -1;
     assert_ok(vv_tensor_from(&model->class_weights, VV_F32, 1, (int64_t[]){3}, weights));
-    loss = vv_model_loss(model, output,
-                         vv_data(graph, VV_I32, 1, (int64_t[]){2}, (int32_t[]){-1, 1}));
+    loss =
+        vv_model_loss(model, output, vv_data(graph, VV_I32, 1, (int64_t[]){2}, (int32_t[]){-1, 1}));
     assert_near(item(loss, 0), 0.0, 0.0, 0.0);
     assert_near(item(loss, 1), 3.0 * (rest - 1.0), 1e-5, 0.0);
     assert_null(vv_model_loss(model, NULL, output));
@@ -81,7 +81,8 @@ typedef struct toy_opts {
     int64_t width;
 } toy_opts;
 
-static vv_status toy_build(vv_model **out, const void *opts, const vv_sample_spec *input, uint64_t seed)
+static vv_status toy_build(vv_model **out, const void *opts, const vv_sample_spec *input,
+                           uint64_t seed)
 {
     vv_module *net = NULL;
 
@@ -97,8 +98,11 @@ static const vv_field toy_fields[] = {
 static const vv_model_desc toy = {
     .desc = {"model", "toy", "A toy.", "", "cv", toy_fields, sizeof(toy_opts)}, .build = toy_build};
 
-static const vv_sample_spec images = {.input_dtype = VV_U8, .target_dtype = VV_I32, .input_ndim = 3,
-                                      .input_shape = {8, 8, 1}, .classes = 3};
+static const vv_sample_spec images = {.input_dtype = VV_U8,
+                                      .target_dtype = VV_I32,
+                                      .input_ndim = 3,
+                                      .input_shape = {8, 8, 1},
+                                      .classes = 3};
 
 static void models_are_built_from_checked_options(void **state)
 {
