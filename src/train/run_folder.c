@@ -109,6 +109,27 @@ out:
     return status;
 }
 
+vv_status vv_checkpoint_latest(vv_str *out, const char *run_dir)
+{
+    char *folder = NULL, *path = NULL;
+    vv_safetensors *file = NULL;
+    vv_str told = {0};
+    vv_status status;
+    VV_GO(vvi_path_join(&folder, run_dir, "checkpoints"));
+    VV_GO(vvi_checkpoint_find(folder, &file, &path, &told));
+    if (!path)
+        VV_GO(vv_fail(VV_ENOTFOUND, "%s: there is no checkpoint that can be used%s%s", folder,
+                      told.length ? "; " : "", vv_str_text(&told)));
+    vv_str_add(out, path);
+    status = vv_str_status(out);
+out:
+    vv_safetensors_close(file);
+    vv_str_fini(&told);
+    vv_dealloc(path);
+    vv_dealloc(folder);
+    return status;
+}
+
 /* A killed write leaves its temporary file; nobody else writes here. */
 static vv_status remove_leftovers(const char *folder)
 {

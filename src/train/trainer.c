@@ -267,6 +267,21 @@ static vv_status set_optimizer(vv_trainer *t, const vv_trainer_opts *o)
     return vv_optimizer_check(s->optimizer, s->model->net);
 }
 
+/* Shapes of every size of microbatch that will come: a model that cannot take the last, smaller one
+   says so now. */
+static vv_status probe_sizes(vv_trainer *t)
+{
+    int64_t last_batch = t->samples_per_epoch -
+                         (t->state.axis.batches_per_epoch - 1) * t->batch_size;
+    int64_t micro = t->microbatch > 0 && t->microbatch < t->batch_size ? t->microbatch : t->batch_size;
+    const int64_t rows[] = {micro, t->batch_size % micro, last_batch % micro};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i] > 0 && (i == 0 || rows[i] != micro))
+            VV_TRY(vv_fail_within(vvi_step_probe(t, rows[i], NULL, NULL), "microbatch of %lld rows",
+                                  (long long)rows[i]));
+    return VV_OK;
+}
+
 static vv_status load_start(vv_trainer *t, const vv_trainer_opts *o, const vv_safetensors *found,
                             const char *path)
 {
@@ -316,7 +331,7 @@ static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
     VV_GO(check_effects(t));
     VV_GO(set_optimizer(t, o));
     if (t->train)
-        VV_GO(vvi_step_probe(t, 1, NULL, NULL));
+        VV_GO(probe_sizes(t));
     VV_GO(load_start(t, o, found, found_path));
 out:
     vv_str_fini(&told);
