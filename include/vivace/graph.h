@@ -128,6 +128,9 @@ VV_API VV_BORROWED const vv_backend *vv_backend_find(const char *name); /* "ref"
 VV_API VV_BORROWED const char *vv_backend_name(const vv_backend *backend);
 /* Whether this CPU has bf16 matrix instructions (AVX512-BF16 or AMX). */
 VV_API bool vv_cpu_has_bf16(void);
+/* Peak arithmetic rate of this machine with vv_threads() threads, measured now (about 0.3 s): GFLOP/s of
+   fused multiply-adds in fp32, or of bf16 dot products where the CPU has them. */
+VV_API double vv_measure_peak_gflops(vv_precision precision);
 /* Threads used by kernels (OpenMP); 0 = all cores. */
 VV_API void vv_set_threads(int count);
 VV_API int vv_threads(void);

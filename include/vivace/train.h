@@ -78,6 +78,8 @@ VV_API VV_MUST_USE vv_status vv_trainer_predict(vv_trainer *trainer, vv_loader *
                                                 VV_OWNED vv_tensor **out);
 VV_API VV_MUST_USE vv_status vv_trainer_save(vv_trainer *trainer, const char *path);
 VV_API VV_MUST_USE vv_status vv_trainer_load(vv_trainer *trainer, const char *path, bool weights_only);
+/* *out = path of the newest checkpoint that verifies in a run's folder; VV_ENOTFOUND if there is none. */
+VV_API VV_MUST_USE vv_status vv_checkpoint_latest(vv_str *out, const char *run_dir);
 /* Makes fit stop cleanly after the current batch (async-signal-safe): it saves and returns
    VV_EINTERRUPTED. */
 VV_API void vv_trainer_interrupt(vv_trainer *trainer);

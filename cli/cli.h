@@ -1,0 +1,49 @@
+/* cli.h - what the verbs of the program share. The program uses public headers only. */
+#ifndef VIVACE_CLI_H
+#define VIVACE_CLI_H
+
+#include <stdio.h>
+
+#include <vivace/recipe.h>
+#include <vivace/registry.h>
+
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+typedef struct cli_verb {
+    const char *name;
+    const char *usage;   /* after "vivace NAME " */
+    const char *summary; /* one line */
+    int (*run)(int argc, char **argv); /* arguments after the verb */
+} cli_verb;
+
+extern const cli_verb cli_train, cli_check, cli_eval, cli_predict, cli_list, cli_describe, cli_bench,
+    cli_data;
+const cli_verb *cli_verb_find(const char *name);
+
+/* Arguments of a verb, sorted: options the verb knows, key=value overrides, plain words. */
+typedef struct cli_args {
+    const char *words[8];
+    int word_count;
+    const char **overrides; /* point into argv */
+    int override_count;
+} cli_args;
+/* One option: "--json" (flag) or "--run-dir" (text). A table ends with name NULL. */
+typedef struct cli_option {
+    const char *name;
+    bool *flag;
+    const char **text;
+} cli_option;
+/* CLI_DONE, or CLI_USAGE after saying what is wrong (with the nearest option). */
+int cli_parse(const cli_verb *verb, int argc, char **argv, const cli_option *options, int max_words,
+              cli_args *args);
+void cli_args_fini(cli_args *args);
+
+/* Prints the library's sentence; returns CLI_FAILED. */
+int cli_fail(void);
+/* Prints a sentence and the verb's usage; returns CLI_USAGE. */
+int cli_usage(const cli_verb *verb, const char *format, ...) VV_PRINTF(2, 3);
+
+/* While a trainer is at work, Ctrl-C stops it cleanly; a second one leaves at once. */
+void cli_watch_interrupt(vv_trainer *trainer);
+
+#endif
