@@ -29,6 +29,7 @@ struct vv_node {
     vv_node *next_made; /* graph's list, in order of creation */
     struct vvi_binding *binding;
     uint32_t mark;     /* scratch of traversals */
+    uint32_t remake;   /* traversal for which it runs again: a further result is wanted */
     int index;
 };
 

@@ -61,23 +61,74 @@ static vv_node *unary(vv_node *x, vv_unary kind, double a, double b)
                         x->out[0].shape, &x, 1, 1);
 }
 
-vv_node *vv_neg(vv_node *x) { return unary(x, VV_UNARY_NEG, 0.0, 0.0); }
-vv_node *vv_exp(vv_node *x) { return unary(x, VV_UNARY_EXP, 0.0, 0.0); }
-vv_node *vv_log(vv_node *x) { return unary(x, VV_UNARY_LOG, 0.0, 0.0); }
-vv_node *vv_sqrt(vv_node *x) { return unary(x, VV_UNARY_SQRT, 0.0, 0.0); }
-vv_node *vv_rsqrt(vv_node *x) { return unary(x, VV_UNARY_RSQRT, 0.0, 0.0); }
-vv_node *vv_reciprocal(vv_node *x) { return unary(x, VV_UNARY_RECIPROCAL, 0.0, 0.0); }
-vv_node *vv_square(vv_node *x) { return unary(x, VV_UNARY_SQUARE, 0.0, 0.0); }
-vv_node *vv_abs(vv_node *x) { return unary(x, VV_UNARY_ABS, 0.0, 0.0); }
-vv_node *vv_sign(vv_node *x) { return unary(x, VV_UNARY_SIGN, 0.0, 0.0); }
-vv_node *vv_relu(vv_node *x) { return unary(x, VV_UNARY_RELU, 0.0, 0.0); }
-vv_node *vv_gelu(vv_node *x) { return unary(x, VV_UNARY_GELU, 0.0, 0.0); }
-vv_node *vv_gelu_tanh(vv_node *x) { return unary(x, VV_UNARY_GELU_TANH, 0.0, 0.0); }
-vv_node *vv_silu(vv_node *x) { return unary(x, VV_UNARY_SILU, 0.0, 0.0); }
-vv_node *vv_sigmoid(vv_node *x) { return unary(x, VV_UNARY_SIGMOID, 0.0, 0.0); }
-vv_node *vv_tanh(vv_node *x) { return unary(x, VV_UNARY_TANH, 0.0, 0.0); }
-vv_node *vv_hardswish(vv_node *x) { return unary(x, VV_UNARY_HARDSWISH, 0.0, 0.0); }
-vv_node *vv_softplus(vv_node *x) { return unary(x, VV_UNARY_SOFTPLUS, 0.0, 0.0); }
+vv_node *vv_neg(vv_node *x)
+{
+    return unary(x, VV_UNARY_NEG, 0.0, 0.0);
+}
+vv_node *vv_exp(vv_node *x)
+{
+    return unary(x, VV_UNARY_EXP, 0.0, 0.0);
+}
+vv_node *vv_log(vv_node *x)
+{
+    return unary(x, VV_UNARY_LOG, 0.0, 0.0);
+}
+vv_node *vv_sqrt(vv_node *x)
+{
+    return unary(x, VV_UNARY_SQRT, 0.0, 0.0);
+}
+vv_node *vv_rsqrt(vv_node *x)
+{
+    return unary(x, VV_UNARY_RSQRT, 0.0, 0.0);
+}
+vv_node *vv_reciprocal(vv_node *x)
+{
+    return unary(x, VV_UNARY_RECIPROCAL, 0.0, 0.0);
+}
+vv_node *vv_square(vv_node *x)
+{
+    return unary(x, VV_UNARY_SQUARE, 0.0, 0.0);
+}
+vv_node *vv_abs(vv_node *x)
+{
+    return unary(x, VV_UNARY_ABS, 0.0, 0.0);
+}
+vv_node *vv_sign(vv_node *x)
+{
+    return unary(x, VV_UNARY_SIGN, 0.0, 0.0);
+}
+vv_node *vv_relu(vv_node *x)
+{
+    return unary(x, VV_UNARY_RELU, 0.0, 0.0);
+}
+vv_node *vv_gelu(vv_node *x)
+{
+    return unary(x, VV_UNARY_GELU, 0.0, 0.0);
+}
+vv_node *vv_gelu_tanh(vv_node *x)
+{
+    return unary(x, VV_UNARY_GELU_TANH, 0.0, 0.0);
+}
+vv_node *vv_silu(vv_node *x)
+{
+    return unary(x, VV_UNARY_SILU, 0.0, 0.0);
+}
+vv_node *vv_sigmoid(vv_node *x)
+{
+    return unary(x, VV_UNARY_SIGMOID, 0.0, 0.0);
+}
+vv_node *vv_tanh(vv_node *x)
+{
+    return unary(x, VV_UNARY_TANH, 0.0, 0.0);
+}
+vv_node *vv_hardswish(vv_node *x)
+{
+    return unary(x, VV_UNARY_HARDSWISH, 0.0, 0.0);
+}
+vv_node *vv_softplus(vv_node *x)
+{
+    return unary(x, VV_UNARY_SOFTPLUS, 0.0, 0.0);
+}
 
 vv_node *vv_leaky_relu(vv_node *x, double slope)
 {
@@ -97,8 +148,8 @@ vv_node *vv_pow(vv_node *x, double exponent)
 vv_node *vv_clamp(vv_node *x, double lo, double hi)
 {
     if (x && !(lo <= hi))
-        return vvi_node_fail(x->graph, VV_EINVAL, "clamp: the lower bound %g is not <= the upper %g",
-                             lo, hi);
+        return vvi_node_fail(x->graph, VV_EINVAL,
+                             "clamp: the lower bound %g is not <= the upper %g", lo, hi);
     return unary(x, VV_UNARY_CLAMP, lo, hi);
 }
 
@@ -136,8 +187,8 @@ static bool match_dtypes(const char *op, vv_node **a, vv_node **b)
         return (*b = vv_cast(*b, sa->dtype)) != NULL;
     if (sa->dtype == VV_F32 && sa->ndim == 0)
         return (*a = vv_cast(*a, sb->dtype)) != NULL;
-    vvi_node_fail((*a)->graph, VV_ETYPE, "%s: the operands are %s and %s; cast one with vv_cast", op,
-                  vv_dtype_name(sa->dtype), vv_dtype_name(sb->dtype));
+    vvi_node_fail((*a)->graph, VV_ETYPE, "%s: the operands are %s and %s; cast one with vv_cast",
+                  op, vv_dtype_name(sa->dtype), vv_dtype_name(sb->dtype));
     return false;
 }
 
@@ -176,15 +227,42 @@ static vv_node *binary(vv_node *a, vv_node *b, vv_binary kind)
     return vvi_node_new(a->graph, VV_OP_BINARY, &attr, dtype, ndim, shape, in, 2, 2);
 }
 
-vv_node *vv_add(vv_node *a, vv_node *b) { return binary(a, b, VV_BINARY_ADD); }
-vv_node *vv_sub(vv_node *a, vv_node *b) { return binary(a, b, VV_BINARY_SUB); }
-vv_node *vv_mul(vv_node *a, vv_node *b) { return binary(a, b, VV_BINARY_MUL); }
-vv_node *vv_div(vv_node *a, vv_node *b) { return binary(a, b, VV_BINARY_DIV); }
-vv_node *vv_maximum(vv_node *a, vv_node *b) { return binary(a, b, VV_BINARY_MAX); }
-vv_node *vv_minimum(vv_node *a, vv_node *b) { return binary(a, b, VV_BINARY_MIN); }
-vv_node *vv_equal(vv_node *a, vv_node *b) { return binary(a, b, VV_BINARY_EQUAL); }
-vv_node *vv_less(vv_node *a, vv_node *b) { return binary(a, b, VV_BINARY_LESS); }
-vv_node *vv_greater_equal(vv_node *a, vv_node *b) { return binary(a, b, VV_BINARY_GREATER_EQUAL); }
+vv_node *vv_add(vv_node *a, vv_node *b)
+{
+    return binary(a, b, VV_BINARY_ADD);
+}
+vv_node *vv_sub(vv_node *a, vv_node *b)
+{
+    return binary(a, b, VV_BINARY_SUB);
+}
+vv_node *vv_mul(vv_node *a, vv_node *b)
+{
+    return binary(a, b, VV_BINARY_MUL);
+}
+vv_node *vv_div(vv_node *a, vv_node *b)
+{
+    return binary(a, b, VV_BINARY_DIV);
+}
+vv_node *vv_maximum(vv_node *a, vv_node *b)
+{
+    return binary(a, b, VV_BINARY_MAX);
+}
+vv_node *vv_minimum(vv_node *a, vv_node *b)
+{
+    return binary(a, b, VV_BINARY_MIN);
+}
+vv_node *vv_equal(vv_node *a, vv_node *b)
+{
+    return binary(a, b, VV_BINARY_EQUAL);
+}
+vv_node *vv_less(vv_node *a, vv_node *b)
+{
+    return binary(a, b, VV_BINARY_LESS);
+}
+vv_node *vv_greater_equal(vv_node *a, vv_node *b)
+{
+    return binary(a, b, VV_BINARY_GREATER_EQUAL);
+}
 
 vv_node *vv_where(vv_node *condition, vv_node *a, vv_node *b)
 {
@@ -268,10 +346,14 @@ vv_node *vv_random_normal(vv_graph *g, int ndim, const int64_t *shape)
 static bool value_fits(vv_dtype dtype, double value)
 {
     switch (dtype) {
-    case VV_I32: return value >= INT32_MIN && value <= INT32_MAX;
-    case VV_I64: return value >= -0x1p63 && value < 0x1p63;
-    case VV_U8: return value >= 0.0 && value <= UINT8_MAX;
-    default: return true;
+    case VV_I32:
+        return value >= INT32_MIN && value <= INT32_MAX;
+    case VV_I64:
+        return value >= -0x1p63 && value < 0x1p63;
+    case VV_U8:
+        return value >= 0.0 && value <= UINT8_MAX;
+    default:
+        return true;
     }
 }
 
@@ -336,8 +418,10 @@ bool vvi_unary_grad_uses_y(vv_unary kind)
     case VV_UNARY_RECIPROCAL:
     case VV_UNARY_RELU:
     case VV_UNARY_SIGMOID:
-    case VV_UNARY_TANH: return true;
-    default: return false;
+    case VV_UNARY_TANH:
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -348,10 +432,16 @@ void vvi_grad_unary(vv_node *node, vv_node *const *dout, const bool *need, vv_no
         return;
     const vv_unary kind = (vv_unary)node->attr.unary.kind;
     switch (kind) {
-    case VV_UNARY_SIGN: return;
-    case VV_UNARY_NEG: din[0] = vv_neg(dout[0]); return;
-    case VV_UNARY_AFFINE: din[0] = vv_affine(dout[0], node->attr.unary.a, 0.0); return;
-    default: break;
+    case VV_UNARY_SIGN:
+        return;
+    case VV_UNARY_NEG:
+        din[0] = vv_neg(dout[0]);
+        return;
+    case VV_UNARY_AFFINE:
+        din[0] = vv_affine(dout[0], node->attr.unary.a, 0.0);
+        return;
+    default:
+        break;
     }
     const vvi_shape *s = &node->out[0];
     vv_node *const in[2] = {dout[0], vvi_unary_grad_uses_y(kind) ? node : node->in[0]};
@@ -395,8 +485,11 @@ void vvi_grad_binary(vv_node *node, vv_node *const *dout, const bool *need, vv_n
         db = need[1] ? vv_neg(vv_mul(da, node)) : NULL;
         break;
     case VV_BINARY_MAX:
-    case VV_BINARY_MIN: grad_extreme(node, dy, need, din); return;
-    default: return;
+    case VV_BINARY_MIN:
+        grad_extreme(node, dy, need, din);
+        return;
+    default:
+        return;
     }
     if (need[0])
         din[0] = sum_like(da, a);
@@ -428,6 +521,6 @@ void vvi_grad_dropout(vv_node *node, vv_node *const *dout, const bool *need, vv_
     if (!need[0] || !dout[0])
         return;
     const vvi_shape *s = &node->out[0];
-    din[0] = vvi_node_new(node->graph, VV_OP_DROPOUT, &node->attr, s->dtype, s->ndim, s->shape, dout,
-                          1, 1);
+    din[0] = vvi_node_new(node->graph, VV_OP_DROPOUT, &node->attr, s->dtype, s->ndim, s->shape,
+                          dout, 1, 1);
 }

@@ -103,9 +103,9 @@ vv_node *vv_linear(vv_node *x, vv_node *weight, vv_node *bias)
     const vvi_shape *s = &x->out[0], *w = &weight->out[0];
     char text[128];
     if (s->ndim < 1 || s->shape[s->ndim - 1] != w->shape[1])
-        return vvi_node_fail(x->graph, VV_ESHAPE, "linear: x %s must end in %lld, the weight's inputs",
-                             vv_shape_text(s->ndim, s->shape, text, sizeof(text)),
-                             (long long)w->shape[1]);
+        return vvi_node_fail(
+            x->graph, VV_ESHAPE, "linear: x %s must end in %lld, the weight's inputs",
+            vv_shape_text(s->ndim, s->shape, text, sizeof(text)), (long long)w->shape[1]);
     if (bias) {
         if (!vvi_need_dims("linear", "bias", bias, 1) ||
             !need_same_dtype("linear", "the bias", x, bias))

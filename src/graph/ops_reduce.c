@@ -93,8 +93,14 @@ vv_node *vv_min(vv_node *x, const int *axes, int n, bool keep_dims)
     return reduce(x, VV_REDUCE_MIN, axes, n, keep_dims);
 }
 
-vv_node *vv_sum_all(vv_node *x) { return reduce(x, VV_REDUCE_SUM, NULL, 0, false); }
-vv_node *vv_mean_all(vv_node *x) { return reduce(x, VV_REDUCE_MEAN, NULL, 0, false); }
+vv_node *vv_sum_all(vv_node *x)
+{
+    return reduce(x, VV_REDUCE_SUM, NULL, 0, false);
+}
+vv_node *vv_mean_all(vv_node *x)
+{
+    return reduce(x, VV_REDUCE_MEAN, NULL, 0, false);
+}
 
 vv_node *vv_argmax(vv_node *x, int axis)
 {
@@ -104,8 +110,10 @@ vv_node *vv_argmax(vv_node *x, int axis)
     if (s->shape[axis] == 0)
         return vvi_node_fail(x->graph, VV_ESHAPE, "argmax: axis %d has no elements", axis);
     if (s->shape[axis] > INT32_MAX)
-        return vvi_node_fail(x->graph, VV_ESHAPE, "argmax: axis %d has %lld elements, more than an "
-                             "i32 index can count", axis, (long long)s->shape[axis]);
+        return vvi_node_fail(x->graph, VV_ESHAPE,
+                             "argmax: axis %d has %lld elements, more than an "
+                             "i32 index can count",
+                             axis, (long long)s->shape[axis]);
     int64_t shape[VV_MAX_DIMS];
     int ndim = 0;
     for (int d = 0; d < s->ndim; d++) {
@@ -129,7 +137,8 @@ vv_node *vv_topk(vv_node *x, int64_t k, vv_node **indices)
     if (k < 1 || k > last || last > INT32_MAX)
         return vvi_node_fail(x->graph, VV_EINVAL,
                              "topk: k is %lld, the last axis has %lld elements; k must be within 1 "
-                             "and that", (long long)k, (long long)last);
+                             "and that",
+                             (long long)k, (long long)last);
     int64_t shape[VV_MAX_DIMS];
     memcpy(shape, s->shape, sizeof(shape));
     shape[s->ndim - 1] = k;
@@ -197,7 +206,9 @@ void vvi_grad_reduce(vv_node *node, vv_node *const *dout, const bool *need, vv_n
         dy = vv_affine(dy, reduced ? 1.0 / (double)reduced : 0.0, 0.0);
         din[0] = vv_broadcast_to(dy, s->ndim, s->shape);
         return;
-    case VV_REDUCE_SUM: din[0] = vv_broadcast_to(dy, s->ndim, s->shape); return;
+    case VV_REDUCE_SUM:
+        din[0] = vv_broadcast_to(dy, s->ndim, s->shape);
+        return;
     case VV_REDUCE_MAX:
     case VV_REDUCE_MIN: {
         vv_node *mask = vv_cast(vv_equal(x, with_kept_dims(node, node)), s->dtype);

@@ -42,15 +42,16 @@ vv_node *vv_reshape(vv_node *x, int ndim, const int64_t *shape)
     if (!x)
         return NULL;
     if (ndim < 0 || ndim > VV_MAX_DIMS || (ndim > 0 && !shape))
-        return vvi_node_fail(x->graph, VV_ESHAPE, "reshape: %d dimensions, 0..%d are possible", ndim,
-                             VV_MAX_DIMS);
+        return vvi_node_fail(x->graph, VV_ESHAPE, "reshape: %d dimensions, 0..%d are possible",
+                             ndim, VV_MAX_DIMS);
     int64_t full[VV_MAX_DIMS] = {0};
     const int64_t count = vv_node_count(x);
     if (infer_shape(count, ndim, shape, full) != count) {
         char from[128], to[128];
         return vvi_node_fail(x->graph, VV_ESHAPE,
                              "reshape: %s cannot become %s; the number of elements must stay, and "
-                             "one dimension at most may be -1", shape_of(x, from, sizeof(from)),
+                             "one dimension at most may be -1",
+                             shape_of(x, from, sizeof(from)),
                              vv_shape_text(ndim, shape, to, sizeof(to)));
     }
     if (ndim == x->out[0].ndim && memcmp(full, x->out[0].shape, (size_t)ndim * sizeof(*full)) == 0)
@@ -110,8 +111,8 @@ vv_node *vv_slice(vv_node *x, int axis, int64_t start, int64_t stop, int64_t ste
     if (start < 0 || stop < start || stop > size || step < 1)
         return vvi_node_fail(x->graph, VV_EINVAL,
                              "slice: start %lld, stop %lld, step %lld on an axis of %lld elements; "
-                             "need 0 <= start <= stop <= elements and step >= 1", (long long)start,
-                             (long long)stop, (long long)step, (long long)size);
+                             "need 0 <= start <= stop <= elements and step >= 1",
+                             (long long)start, (long long)stop, (long long)step, (long long)size);
     if (start == 0 && stop == size && step == 1)
         return x;
     int64_t shape[VV_MAX_DIMS];
@@ -150,7 +151,8 @@ static bool concat_fits(const vv_node *first, const vv_node *x, int axis)
 {
     const vvi_shape *a = &first->out[0], *b = &x->out[0];
     if (a->dtype != b->dtype) {
-        vvi_node_fail(first->graph, VV_ETYPE, "concat: operands are %s and %s; cast one with vv_cast",
+        vvi_node_fail(first->graph, VV_ETYPE,
+                      "concat: operands are %s and %s; cast one with vv_cast",
                       vv_dtype_name(a->dtype), vv_dtype_name(b->dtype));
         return false;
     }
@@ -185,7 +187,8 @@ vv_node *vv_concat(vv_node *const *xs, int count, int axis)
         if (!concat_fits(first, xs[i], axis))
             return NULL;
         if (__builtin_add_overflow(shape[axis], xs[i]->out[0].shape[axis], &shape[axis]))
-            return vvi_node_fail(first->graph, VV_ESHAPE, "concat: axis %d would be too long", axis);
+            return vvi_node_fail(first->graph, VV_ESHAPE, "concat: axis %d would be too long",
+                                 axis);
     }
     if (count == 1)
         return first;
@@ -263,8 +266,10 @@ static vv_node *gather(const char *op, vv_node *x, vv_node *index, int axis)
     const vvi_shape *s = &x->out[0], *si = &index->out[0];
     const int ndim = s->ndim - 1 + si->ndim;
     if (ndim > VV_MAX_DIMS)
-        return vvi_node_fail(x->graph, VV_ESHAPE, "%s: the result would have %d dimensions, at most "
-                             "%d are possible", op, ndim, VV_MAX_DIMS);
+        return vvi_node_fail(x->graph, VV_ESHAPE,
+                             "%s: the result would have %d dimensions, at most "
+                             "%d are possible",
+                             op, ndim, VV_MAX_DIMS);
     int64_t shape[VV_MAX_DIMS];
     int n = 0;
     for (int d = 0; d < axis; d++)
@@ -309,10 +314,11 @@ vv_node *vv_one_hot(vv_node *index, int64_t classes)
     if (classes < 1 || s->ndim >= VV_MAX_DIMS)
         return vvi_node_fail(index->graph, VV_EINVAL,
                              "one_hot: %lld classes for an index of %d dimensions; at least one "
-                             "class and at most %d dimensions are possible", (long long)classes,
-                             s->ndim, VV_MAX_DIMS - 1);
+                             "class and at most %d dimensions are possible",
+                             (long long)classes, s->ndim, VV_MAX_DIMS - 1);
     int64_t shape[VV_MAX_DIMS];
     memcpy(shape, s->shape, sizeof(shape));
     shape[s->ndim] = classes;
-    return vvi_node_new(index->graph, VV_OP_ONE_HOT, NULL, VV_F32, s->ndim + 1, shape, &index, 1, 1);
+    return vvi_node_new(index->graph, VV_OP_ONE_HOT, NULL, VV_F32, s->ndim + 1, shape, &index, 1,
+                        1);
 }

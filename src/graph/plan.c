@@ -147,18 +147,13 @@ static void put_int(signature *s, int64_t value)
     put(s, &value, sizeof value);
 }
 
-static bool is_source(const vv_node *node)
-{
-    return node->op == VV_OP_LEAF || node->tensor != NULL;
-}
-
 static vv_status write_signature(const vvi_request *r, signature *s)
 {
     put_int(s, r->g->opts.precision);
     put_int(s, (r->g->opts.fuse ? 1 : 0) + (r->g->opts.in_place ? 2 : 0));
     for (int i = 0; i < r->node_count; i++) {
         const vv_node *node = r->nodes[i];
-        bool source = is_source(node);
+        bool source = vvi_node_is_source(node);
         put_int(s, source ? -1 : (int64_t)node->op);
         for (int k = 0; k < (source ? 1 : node->n_out); k++) {
             const vvi_shape *shape = &node->out[k];
@@ -303,7 +298,7 @@ static vv_status build(const vvi_request *r, vvi_plan *plan)
     VV_GO(vv_alloc_array(&plan->results, (size_t)r->out_count + 1, sizeof *plan->results));
     for (int i = 0; i < r->node_count; i++) {
         const vv_node *node = r->nodes[i];
-        bool fine = is_source(node) ? build_source(plan, node, value_of)
+        bool fine = vvi_node_is_source(node) ? build_source(plan, node, value_of)
                                     : build_node(plan, node, value_of);
         if (!fine)
             VV_GO(VV_ENOMEM);

@@ -90,6 +90,8 @@ vv_status vvi_pass_fuse_chains(vvi_plan *plan);
 vv_status vvi_pass_memory(vvi_plan *plan, bool in_place);
 
 /* run.c */
+/* Whether the current evaluation takes the node's value as given. */
+bool vvi_node_is_source(const vv_node *node);
 void vvi_graph_free_slab(vv_graph *g);
 vv_status vvi_plan_run(vv_graph *g, vvi_plan *plan, void *const *leaf_data, vv_tensor *const *bound);
 

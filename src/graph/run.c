@@ -111,14 +111,25 @@ vv_status vvi_plan_run(vv_graph *g, vvi_plan *plan, void *const *leaf_data, vv_t
 
 /* ---- what an evaluation needs ---- */
 
+bool vvi_node_is_source(const vv_node *node)
+{
+    return node->op == VV_OP_LEAF || (node->tensor && node->remake != node->graph->mark);
+}
+
 /* Marks what `node` needs that has no value yet. Operands precede their users in order of creation,
    so one backward sweep over the list would do; a stack keeps it to the nodes in question. */
-static vv_status mark_needed(vv_graph *g, vv_node **stack, int depth)
+static void mark_needed(vv_graph *g, vv_node **stack, int depth)
 {
     while (depth > 0) {
         vv_node *node = stack[--depth];
-        if (node->op == VV_OP_LEAF || node->tensor)
+        if (vvi_node_is_source(node))
             continue;
+        /* only result 0 of a node is kept: for its further results it runs again */
+        if (node->op == VV_OP_PICK && node->in[0]->tensor && node->in[0]->remake != g->mark) {
+            node->in[0]->remake = node->in[0]->mark = g->mark;
+            stack[depth++] = node->in[0];
+            continue;
+        }
         for (int i = 0; i < node->n_in; i++) {
             vv_node *in = node->in[i];
             if (in && in->mark != g->mark) {
@@ -127,7 +138,6 @@ static vv_status mark_needed(vv_graph *g, vv_node **stack, int depth)
             }
         }
     }
-    return VV_OK;
 }
 
 /* Collects the request's nodes; outs without a value, each once. */
@@ -137,7 +147,8 @@ static vv_status collect(vv_graph *g, vv_node *const *nodes, int count, vvi_requ
     size_t most = (size_t)count + (size_t)g->update_count;
     r->outs = vvi_arena_alloc(&g->arena, (most + 1) * sizeof(vv_node *));
     r->nodes = vvi_arena_alloc(&g->arena, ((size_t)g->node_count + 1) * sizeof(vv_node *));
-    vv_node **stack = vvi_arena_alloc(&g->arena, ((size_t)g->node_count + 1) * sizeof(vv_node *));
+    vv_node **stack =
+        vvi_arena_alloc(&g->arena, 2 * ((size_t)g->node_count + 1) * sizeof(vv_node *));
     if (!r->outs || !r->nodes || !stack)
         return VV_ENOMEM;
     g->mark++;
@@ -165,7 +176,7 @@ static vv_status collect(vv_graph *g, vv_node *const *nodes, int count, vvi_requ
         r->outs[r->out_count++] = node;
         stack[depth++] = node;
     }
-    VV_TRY(mark_needed(g, stack, depth));
+    mark_needed(g, stack, depth);
     for (vv_node *node = g->first; node; node = node->next_made) {
         if (node->mark != g->mark)
             continue;
@@ -201,7 +212,7 @@ static vv_status evaluate(vv_graph *g, vv_node *const *nodes, int count)
     int leaves = 0;
     for (int i = 0; i < r.node_count; i++) {
         vv_node *node = r.nodes[i];
-        if (node->op == VV_OP_LEAF || node->tensor)
+        if (vvi_node_is_source(node))
             leaf_data[leaves++] = node->tensor ? node->tensor->data : node->leaf_data;
     }
     for (int i = 0; i < r.out_count; i++)
@@ -281,7 +292,7 @@ static vv_status evaluate_keeping(vv_graph *g, vv_node *node)
         return VV_ENOMEM;
     int count = 0;
     for (int i = 0; i < r.node_count; i++)
-        if (r.nodes[i]->op != VV_OP_LEAF && !r.nodes[i]->tensor)
+        if (!r.nodes[i]->tensor && r.nodes[i]->op != VV_OP_LEAF)
             all[count++] = r.nodes[i];
     VV_TRY(evaluate(g, all, count));
     for (int i = 0; i < count; i++)

@@ -232,6 +232,30 @@ static void test_grad_of_unrelated_is_zero_and_fan_out_adds(void **state)
     vv_graph_free(g);
 }
 
+/* Only result 0 of a node is kept by a read; its further results must still be right afterwards. */
+static void test_further_results_after_a_read(void **state)
+{
+    (void)state;
+    vv_graph *g = new_graph();
+    vv_tensor *t;
+    int64_t shape[2] = {2, 2};
+    assert_ok(vv_tensor_from(&t, VV_F32, 2, shape, (float[]){1, 10, 3, 16}));
+    vv_node *mean, *var, *y = vv_batch_norm(vv_leaf(g, t), NULL, NULL, 0.0, &mean, &var);
+    const vv_tensor *value;
+    assert_ok(vv_node_value(y, &value));
+    assert_near(vv_tensor_get(value, 0), -1, 1e-6, 0);
+    vv_node *sum = vv_add(var, vv_slice(vv_reshape(y, 1, (int64_t[]){4}), 0, 2, 4, 1));
+    assert_ok(vv_node_value(var, &value));
+    assert_near(vv_tensor_get(value, 0), 1, 1e-6, 0);
+    assert_near(vv_tensor_get(value, 1), 9, 1e-6, 0);
+    assert_ok(vv_node_value(sum, &value));
+    assert_near(vv_tensor_get(value, 1), 10, 1e-6, 0);
+    assert_ok(vv_node_value(mean, &value));
+    assert_near(vv_tensor_get(value, 1), 13, 1e-6, 0);
+    vv_tensor_free(t);
+    vv_graph_free(g);
+}
+
 /* One whole step; any failure is passed on. */
 static vv_status try_step(double *item)
 {
@@ -293,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_mid_step_read_keeps_the_rest),
         cmocka_unit_test(test_eager_names_the_first_nan),
         cmocka_unit_test(test_grad_of_unrelated_is_zero_and_fan_out_adds),
+        cmocka_unit_test(test_further_results_after_a_read),
         cmocka_unit_test(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
