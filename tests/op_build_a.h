@@ -4,13 +4,13 @@
 
 #include "op_case.h"
 
-#define BUILD(name, expression)                                                                    \
-    static inline vv_node *build_##name(vv_graph *g, vv_node *const *in, const op_case *c)         \
-    {                                                                                              \
-        (void)g;                                                                                   \
-        (void)in;                                                                                  \
-        (void)c;                                                                                   \
-        return expression;                                                                         \
+#define BUILD(name, expression)                                                            \
+    static inline vv_node *build_##name(vv_graph *g, vv_node *const *in, const op_case *c) \
+    {                                                                                      \
+        (void)g;                                                                           \
+        (void)in;                                                                          \
+        (void)c;                                                                           \
+        return expression;                                                                 \
     }
 
 #define A(i) (c->arg[i])
@@ -66,12 +66,12 @@ static inline int build_axes(const op_case *c, int *axes)
     return n;
 }
 
-#define BUILD_REDUCE(name)                                                                         \
-    static inline vv_node *build_##name(vv_graph *g, vv_node *const *in, const op_case *c)         \
-    {                                                                                              \
-        int axes[VV_MAX_DIMS];                                                                     \
-        (void)g;                                                                                   \
-        return vv_##name(in[0], axes, build_axes(c, axes), c->arg[1] != 0.0);                      \
+#define BUILD_REDUCE(name)                                                                 \
+    static inline vv_node *build_##name(vv_graph *g, vv_node *const *in, const op_case *c) \
+    {                                                                                      \
+        int axes[VV_MAX_DIMS];                                                             \
+        (void)g;                                                                           \
+        return vv_##name(in[0], axes, build_axes(c, axes), c->arg[1] != 0.0);              \
     }
 BUILD_REDUCE(sum)
 BUILD_REDUCE(mean)

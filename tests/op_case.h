@@ -53,10 +53,14 @@ static inline bool op_operand_has_grad(const op_operand *o)
 static inline vv_dtype op_operand_dtype(const op_operand *o, vv_dtype dtype)
 {
     switch (o->kind) {
-    case OP_INDEX: return VV_I32;
-    case OP_INDEX64: return VV_I64;
-    case OP_BOOL: return VV_BOOL;
-    default: return o->f32 ? VV_F32 : dtype;
+    case OP_INDEX:
+        return VV_I32;
+    case OP_INDEX64:
+        return VV_I64;
+    case OP_BOOL:
+        return VV_BOOL;
+    default:
+        return o->f32 ? VV_F32 : dtype;
     }
 }
 
@@ -99,7 +103,8 @@ static inline void op_make_weights(vv_tensor **out, const vv_node *y, vv_dtype d
     op_fill(*out, OP_FLOAT, -1.0, 1.0, &rng);
 }
 
-/* Builds the case's node over the tensors; the test fails with the graph's sentence if that fails. */
+/* Builds the case's node over the tensors; the test fails with the graph's sentence if that fails.
+ */
 static inline vv_node *op_build_node(vv_graph *g, const op_case *c, vv_tensor *const *tensors,
                                      vv_node **leaves)
 {

@@ -1,15 +1,16 @@
 /* grad_check.h - compares vv_grad with central finite differences, in f64 on backend `ref`.
  *
  * The loss is the sum of the op's result times fixed random weights. Use: fill an op_case (see
- * op_case.h) and call grad_check(&c). Every operand of kind OP_FLOAT and OP_DISTINCT is checked, each
- * element of it. */
+ * op_case.h) and call grad_check(&c). Every operand of kind OP_FLOAT and OP_DISTINCT is checked,
+ * each element of it. */
 #ifndef GRAD_CHECK_H
 #define GRAD_CHECK_H
 
 #include "op_case.h"
 
 #define GRAD_CHECK_STEP 1e-5
-#define GRAD_CHECK_TOLERANCE 1e-6 /* relative to the element and to the operand's largest gradient */
+#define GRAD_CHECK_TOLERANCE \
+    1e-6 /* relative to the element and to the operand's largest gradient */
 
 typedef struct grad_check_run {
     vv_graph *graph;
@@ -48,14 +49,15 @@ static inline void grad_check_operand(grad_check_run *r, const op_case *c, int o
     for (int64_t i = 0; i < x->count; i++) {
         const double at = vv_tensor_get(x, i), h = GRAD_CHECK_STEP * fmax(1.0, fabs(at));
         slopes[i] = (grad_check_loss_at(r, c, operand, i, at + h) -
-                     grad_check_loss_at(r, c, operand, i, at - h)) / (2.0 * h);
+                     grad_check_loss_at(r, c, operand, i, at - h)) /
+                    (2.0 * h);
         largest = fmax(largest, fabs(slopes[i]));
     }
     for (int64_t i = 0; i < x->count; i++) {
         const double got = vv_tensor_get(grad, i), error = fabs(got - slopes[i]);
         if (!(error <= tolerance * (fabs(slopes[i]) + largest) + 1e-9))
-            fail_msg("%s: operand %d, element %lld: gradient %.12g, finite difference %.12g", c->name,
-                     operand, (long long)i, got, slopes[i]);
+            fail_msg("%s: operand %d, element %lld: gradient %.12g, finite difference %.12g",
+                     c->name, operand, (long long)i, got, slopes[i]);
     }
     vv_dealloc(slopes);
 }
@@ -82,7 +84,8 @@ static inline void grad_check(const op_case *c)
     vv_tensor *values[OP_CASE_MAX_IN] = {0};
     for (int i = 0; i < count; i++) {
         assert_ok(vv_node_keep(grads[i], &values[i]));
-        if (!vv_tensor_same_shape(values[i], r.in[wrt[i]]) || values[i]->dtype != r.in[wrt[i]]->dtype)
+        if (!vv_tensor_same_shape(values[i], r.in[wrt[i]]) ||
+            values[i]->dtype != r.in[wrt[i]]->dtype)
             fail_msg("%s: the gradient of operand %d has another shape or dtype", c->name, wrt[i]);
     }
     for (int i = 0; i < count; i++)

@@ -1,13 +1,16 @@
 /* test_grad_a.c - gradients of element-wise, reduction, shape and matrix ops.
  *
  * What must hold: for every differentiable op, vv_grad equals central finite differences in double,
- * for each element of each operand, broadcasting and repeated operands included. Ties of maxima share
- * the gradient evenly; stop_gradient, comparisons and sign pass none. */
+ * for each element of each operand, broadcasting and repeated operands included. Ties of maxima
+ * share the gradient evenly; stop_gradient, comparisons and sign pass none. */
 #include "grad/grad_check.h"
 #include "op_build_a.h"
 
 #define ROWS(table) (sizeof(table) / sizeof((table)[0]))
-#define X(...) {OP_FLOAT, __VA_ARGS__}
+#define X(...)                \
+    {                         \
+        OP_FLOAT, __VA_ARGS__ \
+    }
 
 static void check_all(const op_case *cases, size_t count)
 {
@@ -59,8 +62,8 @@ static void test_binary(void **state)
         const char *name;
         op_build build;
     } ops[] = {
-        {"add", build_add},         {"sub", build_sub},         {"mul", build_mul},
-        {"div", build_div},         {"maximum", build_maximum}, {"minimum", build_minimum},
+        {"add", build_add}, {"sub", build_sub},         {"mul", build_mul},
+        {"div", build_div}, {"maximum", build_maximum}, {"minimum", build_minimum},
     };
     /* Equal shapes, each kind of broadcasting on both sides, and scalars. */
     static const op_operand shapes[][2] = {
@@ -107,7 +110,10 @@ static void test_reduce(void **state)
     for (size_t i = 0; i < ROWS(ops); i++) {
         for (int axes = 0; axes < 8; axes++) {
             for (int keep = 0; keep < 2; keep++) {
-                const op_case c = {ops[i].name, ops[i].build, 1, {{OP_DISTINCT, 3, {2, 3, 4}, -1, 1}},
+                const op_case c = {ops[i].name,
+                                   ops[i].build,
+                                   1,
+                                   {{OP_DISTINCT, 3, {2, 3, 4}, -1, 1}},
                                    {axes, keep}};
                 grad_check(&c);
             }
@@ -142,7 +148,11 @@ static void test_shape(void **state)
         {"pad", build_pad, 1, {X(3, {2, 3, 4})}, {1, 2, 3, 0.7}},
         {"gather", build_gather, 2, {X(3, {3, 5, 2}), {OP_INDEX, 2, {2, 3}, 0, 5}}, {1}},
         {"gather, i64", build_gather, 2, {X(2, {5, 2}), {OP_INDEX64, 1, {9}, 0, 5}}, {0}},
-        {"gather of the last axis", build_gather, 2, {X(2, {3, 5}), {OP_INDEX, 0, {0}, 3, 4}}, {-1}},
+        {"gather of the last axis",
+         build_gather,
+         2,
+         {X(2, {3, 5}), {OP_INDEX, 0, {0}, 3, 4}},
+         {-1}},
         {"embedding", build_embedding, 2, {X(2, {6, 3}), {OP_INDEX, 2, {2, 4}, 0, 6}}},
     };
     check_all(cases, ROWS(cases));
@@ -185,7 +195,8 @@ static vv_node *build_through_f32(vv_graph *g, vv_node *const *in, const op_case
 }
 
 /* Evaluates d sum(y * w) / dx at x (f64) into out; y by `build`, w = 1, 2, 3, ... */
-static void gradient_at(op_build build, const op_case *c, const double *x, int64_t count, double *out)
+static void gradient_at(op_build build, const op_case *c, const double *x, int64_t count,
+                        double *out)
 {
     vv_graph_opts opts = VV_GRAPH_DEFAULTS;
     opts.backend = vv_backend_find("ref");

@@ -1,9 +1,10 @@
 /* op_matrix.h - runs one op on every backend and in every dtype, forward and backward.
  *
- * Use: fill an op_case (see op_case.h) and call op_matrix(&c). Backend `ref` is held against itself in
- * f64 over the same (rounded) operands; the other backends against `ref` in the same dtype, with and
- * without the fusion pass (fused bf16 may instead agree with f64). Compared are the result and the
- * gradient of each OP_FLOAT and OP_DISTINCT operand. Integer and boolean results must be equal. */
+ * Use: fill an op_case (see op_case.h) and call op_matrix(&c). Backend `ref` is held against itself
+ * in f64 over the same (rounded) operands; the other backends against `ref` in the same dtype, with
+ * and without the fusion pass (fused bf16 may instead agree with f64). Compared are the result and
+ * the gradient of each OP_FLOAT and OP_DISTINCT operand. Integer and boolean results must be equal.
+ */
 #ifndef OP_MATRIX_H
 #define OP_MATRIX_H
 
@@ -28,7 +29,8 @@ static inline void op_matrix_free(op_matrix_result *r)
 }
 
 /* The case's operands as `stored` holds them, in dtype `dtype`. */
-static inline void op_matrix_operands(vv_tensor **in, const op_case *c, vv_dtype stored, vv_dtype dtype)
+static inline void op_matrix_operands(vv_tensor **in, const op_case *c, vv_dtype stored,
+                                      vv_dtype dtype)
 {
     for (int i = 0; i < c->n_in; i++) {
         vv_tensor *t;
@@ -54,8 +56,8 @@ static inline int op_matrix_grads(vv_graph *g, const op_case *c, vv_node *y, vv_
     return count;
 }
 
-static inline void op_matrix_run(op_matrix_result *r, const op_case *c, const char *backend, bool fuse,
-                                 vv_dtype stored, vv_dtype dtype)
+static inline void op_matrix_run(op_matrix_result *r, const op_case *c, const char *backend,
+                                 bool fuse, vv_dtype stored, vv_dtype dtype)
 {
     vv_graph_opts opts = VV_GRAPH_DEFAULTS;
     opts.backend = vv_backend_find(backend);
@@ -99,9 +101,10 @@ static inline bool op_matrix_near(double x, double y, double allowed, double sca
     return x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= allowed * fmax(fabs(y), scale);
 }
 
-/* `got` within tolerance of `want`, relative to the element and to the tensor's root mean square; if
-   `or_want` is given, either will do. */
-static inline void op_matrix_compare_either(const op_matrix_result *got, const op_matrix_result *want,
+/* `got` within tolerance of `want`, relative to the element and to the tensor's root mean square;
+   if `or_want` is given, either will do. */
+static inline void op_matrix_compare_either(const op_matrix_result *got,
+                                            const op_matrix_result *want,
                                             const op_matrix_result *or_want, double tolerance,
                                             const op_case *c, const char *what)
 {
@@ -116,9 +119,11 @@ static inline void op_matrix_compare_either(const op_matrix_result *got, const o
         for (int64_t i = 0; i < a->count; i++) {
             const double x = vv_tensor_get(a, i), y = vv_tensor_get(b, i);
             if (!op_matrix_near(x, y, allowed, scale) &&
-                !(or_want && op_matrix_near(x, vv_tensor_get(or_want->values[v], i), allowed, scale)))
-                fail_msg("%s, %s: %s %d, element %lld of %lld is %.9g, expected %.9g", c->name, what,
-                         v == 0 ? "result" : "gradient", v, (long long)i, (long long)a->count, x, y);
+                !(or_want &&
+                  op_matrix_near(x, vv_tensor_get(or_want->values[v], i), allowed, scale)))
+                fail_msg("%s, %s: %s %d, element %lld of %lld is %.9g, expected %.9g", c->name,
+                         what, v == 0 ? "result" : "gradient", v, (long long)i, (long long)a->count,
+                         x, y);
         }
     }
 }

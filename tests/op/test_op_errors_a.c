@@ -37,19 +37,23 @@ static operands fresh(vv_graph *g)
 }
 
 /* One wrong call. Its result is used once more, which must not hide the first sentence. */
-#define WRONG(code, text, ...)                                                                     \
-    do {                                                                                           \
-        operands o = fresh(g);                                                                     \
-        assert_ok(vv_graph_status(g));                                                             \
-        vv_node *wrong = (__VA_ARGS__);                                                            \
-        assert_null(wrong);                                                                        \
-        assert_null(vv_exp(vv_add(wrong, o.f23)));                                                 \
-        assert_fails(vv_graph_status(g), code);                                                    \
-        assert_says(text);                                                                         \
+#define WRONG(code, text, ...)                     \
+    do {                                           \
+        operands o = fresh(g);                     \
+        assert_ok(vv_graph_status(g));             \
+        vv_node *wrong = (__VA_ARGS__);            \
+        assert_null(wrong);                        \
+        assert_null(vv_exp(vv_add(wrong, o.f23))); \
+        assert_fails(vv_graph_status(g), code);    \
+        assert_says(text);                         \
     } while (0)
 
 #define AXES(...) (const int[]){__VA_ARGS__}, (int)ROWS(((int[]){__VA_ARGS__}))
-#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...)    \
+    (const int64_t[]) \
+    {                 \
+        __VA_ARGS__   \
+    }
 
 static int with_graph(void **state)
 {
@@ -152,8 +156,8 @@ static void test_matmul(void **state)
           vv_matmul(o.f23, o.empty, true, false));
     WRONG(VV_ESHAPE, "both need two dimensions", vv_matmul(o.f23, o.f4, false, false));
     WRONG(VV_ESHAPE, "leading dimensions do not broadcast",
-          vv_matmul(vv_zeros(o.g, VV_F32, 3, SHAPE(2, 3, 3)), vv_zeros(o.g, VV_F32, 3, SHAPE(3, 3, 3)),
-                    false, false));
+          vv_matmul(vv_zeros(o.g, VV_F32, 3, SHAPE(2, 3, 3)),
+                    vv_zeros(o.g, VV_F32, 3, SHAPE(3, 3, 3)), false, false));
     WRONG(VV_ETYPE, "matmul: x is f32 but the other is f64", vv_matmul(o.f23, o.d23, false, true));
     WRONG(VV_ETYPE, "matmul: operand is i32", vv_matmul(o.i23, o.i23, false, true));
     WRONG(VV_ESHAPE, "linear: x [4] must end in 3", vv_linear(o.f4, o.f23, NULL));

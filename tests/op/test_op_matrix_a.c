@@ -1,13 +1,16 @@
 /* test_op_matrix_a.c - element-wise, reduction, shape and matrix ops on every backend.
  *
  * What must hold: for each op, dtype (f32, bf16) and shape (odd sizes, sizes across the width of
- * vectors and threads' chunks, tensors without elements), results and gradients of every backend are
- * those of `ref`, with and without fusion; and `ref` is right to the dtype's precision. */
+ * vectors and threads' chunks, tensors without elements), results and gradients of every backend
+ * are those of `ref`, with and without fusion; and `ref` is right to the dtype's precision. */
 #include "op/op_matrix.h"
 #include "op_build_a.h"
 
 #define ROWS(table) (sizeof(table) / sizeof((table)[0]))
-#define X(...) {OP_FLOAT, __VA_ARGS__}
+#define X(...)                \
+    {                         \
+        OP_FLOAT, __VA_ARGS__ \
+    }
 
 static void run_all(const op_case *cases, size_t count)
 {
@@ -19,7 +22,8 @@ static const struct shape {
     int ndim;
     int64_t shape[4];
 } shapes[] = {
-    {0, {0}}, {1, {1}}, {1, {7}}, {1, {64}}, {1, {1000}}, {2, {0, 3}}, {4, {2, 3, 5, 7}}, {2, {33, 517}},
+    {0, {0}},    {1, {1}},    {1, {7}},          {1, {64}},
+    {1, {1000}}, {2, {0, 3}}, {4, {2, 3, 5, 7}}, {2, {33, 517}},
 };
 
 static op_operand operand(op_operand_kind kind, struct shape s, double lo, double hi)
@@ -70,9 +74,13 @@ static void test_unary(void **state)
     };
     for (size_t i = 0; i < ROWS(ops); i++) {
         for (size_t s = 0; s < ROWS(shapes); s++) {
-            const op_case c = {ops[i].name, ops[i].build, 1,
+            const op_case c = {ops[i].name,
+                               ops[i].build,
+                               1,
                                {operand(OP_FLOAT, shapes[s], ops[i].lo, ops[i].hi)},
-                               {ops[i].arg[0], ops[i].arg[1]}, ops[i].tolerance, ops[i].no_grad};
+                               {ops[i].arg[0], ops[i].arg[1]},
+                               ops[i].tolerance,
+                               ops[i].no_grad};
             op_matrix(&c);
         }
     }
@@ -86,32 +94,46 @@ static void test_binary(void **state)
         op_build build;
         double tolerance;
     } ops[] = {
-        {"add", build_add, 0},         {"sub", build_sub, 0},
-        {"mul", build_mul, 0},         {"div", build_div, 2},
-        {"maximum", build_maximum, 0}, {"minimum", build_minimum, 0},
-        {"equal", build_equal, 0},     {"less", build_less, 0},
+        {"add", build_add, 0},
+        {"sub", build_sub, 0},
+        {"mul", build_mul, 0},
+        {"div", build_div, 2},
+        {"maximum", build_maximum, 0},
+        {"minimum", build_minimum, 0},
+        {"equal", build_equal, 0},
+        {"less", build_less, 0},
         {"greater_equal", build_greater_equal, 0},
     };
     static const struct shape pairs[][2] = {
-        {{2, {33, 65}}, {1, {65}}},        {{1, {65}}, {2, {33, 65}}},
-        {{2, {33, 65}}, {2, {33, 1}}},     {{2, {33, 65}}, {0, {0}}},
-        {{0, {0}}, {1, {1000}}},           {{3, {5, 1, 7}}, {3, {1, 9, 1}}},
-        {{4, {2, 5, 3, 17}}, {3, {5, 1, 17}}}, {{2, {0, 3}}, {2, {1, 3}}},
+        {{2, {33, 65}}, {1, {65}}},
+        {{1, {65}}, {2, {33, 65}}},
+        {{2, {33, 65}}, {2, {33, 1}}},
+        {{2, {33, 65}}, {0, {0}}},
+        {{0, {0}}, {1, {1000}}},
+        {{3, {5, 1, 7}}, {3, {1, 9, 1}}},
+        {{4, {2, 5, 3, 17}}, {3, {5, 1, 17}}},
+        {{2, {0, 3}}, {2, {1, 3}}},
         {{1, {1}}, {1, {63}}},
     };
     for (size_t i = 0; i < ROWS(ops); i++) {
         for (size_t s = 0; s < ROWS(shapes); s++) {
-            const op_case c = {ops[i].name, ops[i].build, 2,
-                               {operand(OP_FLOAT, shapes[s], 0.5, 3),
-                                operand(OP_FLOAT, shapes[s], -3, -0.5)},
-                               {0}, ops[i].tolerance};
+            const op_case c = {
+                ops[i].name,
+                ops[i].build,
+                2,
+                {operand(OP_FLOAT, shapes[s], 0.5, 3), operand(OP_FLOAT, shapes[s], -3, -0.5)},
+                {0},
+                ops[i].tolerance};
             op_matrix(&c);
         }
         for (size_t s = 0; s < ROWS(pairs); s++) {
-            const op_case c = {ops[i].name, ops[i].build, 2,
-                               {operand(OP_FLOAT, pairs[s][0], 0.5, 3),
-                                operand(OP_FLOAT, pairs[s][1], 0.6, 2)},
-                               {0}, ops[i].tolerance};
+            const op_case c = {
+                ops[i].name,
+                ops[i].build,
+                2,
+                {operand(OP_FLOAT, pairs[s][0], 0.5, 3), operand(OP_FLOAT, pairs[s][1], 0.6, 2)},
+                {0},
+                ops[i].tolerance};
             op_matrix(&c);
         }
     }
@@ -147,13 +169,19 @@ static void test_reduce(void **state)
         op_build build;
     } ops[] = {{"sum", build_sum}, {"mean", build_mean}, {"max", build_max}, {"min", build_min}};
     static const struct shape reduced[] = {
-        {3, {5, 7, 33}}, {3, {1, 64, 64}}, {3, {9, 1, 130}}, {3, {65, 17, 1}},
+        {3, {5, 7, 33}},
+        {3, {1, 64, 64}},
+        {3, {9, 1, 130}},
+        {3, {65, 17, 1}},
     };
     for (size_t i = 0; i < ROWS(ops); i++) {
         for (size_t s = 0; s < ROWS(reduced); s++) {
             for (int axes = 1; axes < 8; axes++) {
-                const op_case c = {ops[i].name, ops[i].build, 1,
-                                   {operand(OP_DISTINCT, reduced[s], -0.5, 1.5)}, {axes, axes & 1}};
+                const op_case c = {ops[i].name,
+                                   ops[i].build,
+                                   1,
+                                   {operand(OP_DISTINCT, reduced[s], -0.5, 1.5)},
+                                   {axes, axes & 1}};
                 op_matrix(&c);
             }
         }
@@ -210,7 +238,8 @@ static void test_matmul(void **state)
 {
     (void)state;
     static const int64_t sizes[][3] = {
-        {1, 1, 1}, {7, 5, 3}, {64, 64, 64}, {33, 65, 129}, {1, 1000, 7}, {0, 3, 5}, {3, 5, 0}, {5, 0, 3},
+        {1, 1, 1},    {7, 5, 3}, {64, 64, 64}, {33, 65, 129},
+        {1, 1000, 7}, {0, 3, 5}, {3, 5, 0},    {5, 0, 3},
     };
     for (size_t s = 0; s < ROWS(sizes); s++) {
         const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
@@ -219,9 +248,15 @@ static void test_matmul(void **state)
             const int64_t a0 = ta ? k : m, a1 = ta ? m : k, b0 = tb ? n : k, b1 = tb ? k : n;
             const op_case cases[] = {
                 {"matmul", build_matmul, 2, {X(2, {a0, a1}), X(2, {b0, b1})}, {ta, tb}},
-                {"matmul, batched", build_matmul, 2, {X(4, {2, 3, a0, a1}), X(3, {3, b0, b1})},
+                {"matmul, batched",
+                 build_matmul,
+                 2,
+                 {X(4, {2, 3, a0, a1}), X(3, {3, b0, b1})},
                  {ta, tb}},
-                {"matmul, left batched", build_matmul, 2, {X(3, {2, a0, a1}), X(2, {b0, b1})},
+                {"matmul, left batched",
+                 build_matmul,
+                 2,
+                 {X(3, {2, a0, a1}), X(2, {b0, b1})},
                  {ta, tb}},
             };
             run_all(cases, ROWS(cases));

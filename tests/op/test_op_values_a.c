@@ -1,9 +1,9 @@
 /* test_op_values_a.c - known values of element-wise, reduction, shape and matrix ops.
  *
- * What must hold: on every backend, in f64 (ref) and f32, each op gives the value worked out by hand
- * or by PyTorch 2 (gelu and the like), the shape NumPy's broadcasting says, and does so for tensors
- * without elements; integer operands are exact; random ops repeat with (seed, step) and do not depend
- * on how a batch is cut. */
+ * What must hold: on every backend, in f64 (ref) and f32, each op gives the value worked out by
+ * hand or by PyTorch 2 (gelu and the like), the shape NumPy's broadcasting says, and does so for
+ * tensors without elements; integer operands are exact; random ops repeat with (seed, step) and do
+ * not depend on how a batch is cut. */
 #include "op_build_a.h"
 
 #include <vivace/ext/backend.h>
@@ -27,10 +27,22 @@ typedef struct value_case {
     double arg[4];
 } value_case;
 
-#define F(...) {VV_F64, __VA_ARGS__}
-#define I(...) {VV_I32, __VA_ARGS__}
-#define L(...) {VV_I64, __VA_ARGS__}
-#define B(...) {VV_BOOL, __VA_ARGS__}
+#define F(...)              \
+    {                       \
+        VV_F64, __VA_ARGS__ \
+    }
+#define I(...)              \
+    {                       \
+        VV_I32, __VA_ARGS__ \
+    }
+#define L(...)              \
+    {                       \
+        VV_I64, __VA_ARGS__ \
+    }
+#define B(...)               \
+    {                        \
+        VV_BOOL, __VA_ARGS__ \
+    }
 
 static vv_graph *new_graph(const char *backend)
 {
@@ -92,6 +104,8 @@ static void check_values(const value_case *cases, size_t count)
     }
 }
 
+/* One row per case, values beside their operands. */
+/* clang-format off */
 static void test_unary(void **state)
 {
     (void)state;
@@ -306,6 +320,8 @@ static void test_matmul(void **state)
     };
     check_values(cases, ROWS(cases));
 }
+
+/* clang-format on */
 
 /* ---- random and constant ---- */
 

@@ -24,29 +24,50 @@ static double normal_cdf(double x)
 static double unary_value(vv_unary kind, double a, double b, double x)
 {
     switch (kind) {
-    case VV_UNARY_NEG: return -x;
-    case VV_UNARY_EXP: return exp(x);
-    case VV_UNARY_LOG: return log(x);
-    case VV_UNARY_SQRT: return sqrt(x);
-    case VV_UNARY_RSQRT: return 1.0 / sqrt(x);
-    case VV_UNARY_RECIPROCAL: return 1.0 / x;
-    case VV_UNARY_SQUARE: return x * x;
-    case VV_UNARY_ABS: return fabs(x);
-    case VV_UNARY_SIGN: return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x;
-    case VV_UNARY_RELU: return x < 0.0 ? 0.0 : x;
-    case VV_UNARY_LEAKY_RELU: return x < 0.0 ? a * x : x;
-    case VV_UNARY_GELU: return x * normal_cdf(x);
+    case VV_UNARY_NEG:
+        return -x;
+    case VV_UNARY_EXP:
+        return exp(x);
+    case VV_UNARY_LOG:
+        return log(x);
+    case VV_UNARY_SQRT:
+        return sqrt(x);
+    case VV_UNARY_RSQRT:
+        return 1.0 / sqrt(x);
+    case VV_UNARY_RECIPROCAL:
+        return 1.0 / x;
+    case VV_UNARY_SQUARE:
+        return x * x;
+    case VV_UNARY_ABS:
+        return fabs(x);
+    case VV_UNARY_SIGN:
+        return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x;
+    case VV_UNARY_RELU:
+        return x < 0.0 ? 0.0 : x;
+    case VV_UNARY_LEAKY_RELU:
+        return x < 0.0 ? a * x : x;
+    case VV_UNARY_GELU:
+        return x * normal_cdf(x);
     case VV_UNARY_GELU_TANH:
         return 0.5 * x * (1.0 + tanh(SQRT_2_BY_PI * (x + GELU_CUBIC * x * x * x)));
-    case VV_UNARY_SILU: return x * sigmoid(x);
-    case VV_UNARY_SIGMOID: return sigmoid(x);
-    case VV_UNARY_TANH: return tanh(x);
-    case VV_UNARY_HARDSWISH: return x <= -3.0 ? 0.0 : x >= 3.0 ? x : x * (x + 3.0) / 6.0;
-    case VV_UNARY_SOFTPLUS: return (x < 0.0 ? 0.0 : x) + log1p(exp(-fabs(x)));
-    case VV_UNARY_CLAMP: return x < a ? a : x > b ? b : x;
-    case VV_UNARY_AFFINE: return a * x + b;
-    case VV_UNARY_POW: return pow(x, a);
-    case VV_UNARY_COUNT: break;
+    case VV_UNARY_SILU:
+        return x * sigmoid(x);
+    case VV_UNARY_SIGMOID:
+        return sigmoid(x);
+    case VV_UNARY_TANH:
+        return tanh(x);
+    case VV_UNARY_HARDSWISH:
+        return x <= -3.0 ? 0.0 : x >= 3.0 ? x : x * (x + 3.0) / 6.0;
+    case VV_UNARY_SOFTPLUS:
+        return (x < 0.0 ? 0.0 : x) + log1p(exp(-fabs(x)));
+    case VV_UNARY_CLAMP:
+        return x < a ? a : x > b ? b : x;
+    case VV_UNARY_AFFINE:
+        return a * x + b;
+    case VV_UNARY_POW:
+        return pow(x, a);
+    case VV_UNARY_COUNT:
+        break;
     }
     return 0.0;
 }
@@ -62,28 +83,50 @@ static double gelu_tanh_slope(double x)
 static double unary_slope(vv_unary kind, double a, double b, double v)
 {
     switch (kind) {
-    case VV_UNARY_NEG: return -1.0;
-    case VV_UNARY_EXP: return v;
-    case VV_UNARY_LOG: return 1.0 / v;
-    case VV_UNARY_SQRT: return 0.5 / v;
-    case VV_UNARY_RSQRT: return -0.5 * v * v * v;
-    case VV_UNARY_RECIPROCAL: return -v * v;
-    case VV_UNARY_SQUARE: return 2.0 * v;
-    case VV_UNARY_ABS: return v > 0.0 ? 1.0 : v < 0.0 ? -1.0 : 0.0;
-    case VV_UNARY_SIGN: return 0.0;
-    case VV_UNARY_RELU: return v > 0.0 ? 1.0 : 0.0;
-    case VV_UNARY_LEAKY_RELU: return v > 0.0 ? 1.0 : a;
-    case VV_UNARY_GELU: return normal_cdf(v) + v * INV_SQRT_2PI * exp(-0.5 * v * v);
-    case VV_UNARY_GELU_TANH: return gelu_tanh_slope(v);
-    case VV_UNARY_SILU: return sigmoid(v) * (1.0 + v * (1.0 - sigmoid(v)));
-    case VV_UNARY_SIGMOID: return v * (1.0 - v);
-    case VV_UNARY_TANH: return 1.0 - v * v;
-    case VV_UNARY_HARDSWISH: return v <= -3.0 ? 0.0 : v >= 3.0 ? 1.0 : (2.0 * v + 3.0) / 6.0;
-    case VV_UNARY_SOFTPLUS: return sigmoid(v);
-    case VV_UNARY_CLAMP: return v >= a && v <= b ? 1.0 : 0.0;
-    case VV_UNARY_AFFINE: return a;
-    case VV_UNARY_POW: return a == 0.0 ? 0.0 : a * pow(v, a - 1.0);
-    case VV_UNARY_COUNT: break;
+    case VV_UNARY_NEG:
+        return -1.0;
+    case VV_UNARY_EXP:
+        return v;
+    case VV_UNARY_LOG:
+        return 1.0 / v;
+    case VV_UNARY_SQRT:
+        return 0.5 / v;
+    case VV_UNARY_RSQRT:
+        return -0.5 * v * v * v;
+    case VV_UNARY_RECIPROCAL:
+        return -v * v;
+    case VV_UNARY_SQUARE:
+        return 2.0 * v;
+    case VV_UNARY_ABS:
+        return v > 0.0 ? 1.0 : v < 0.0 ? -1.0 : 0.0;
+    case VV_UNARY_SIGN:
+        return 0.0;
+    case VV_UNARY_RELU:
+        return v > 0.0 ? 1.0 : 0.0;
+    case VV_UNARY_LEAKY_RELU:
+        return v > 0.0 ? 1.0 : a;
+    case VV_UNARY_GELU:
+        return normal_cdf(v) + v * INV_SQRT_2PI * exp(-0.5 * v * v);
+    case VV_UNARY_GELU_TANH:
+        return gelu_tanh_slope(v);
+    case VV_UNARY_SILU:
+        return sigmoid(v) * (1.0 + v * (1.0 - sigmoid(v)));
+    case VV_UNARY_SIGMOID:
+        return v * (1.0 - v);
+    case VV_UNARY_TANH:
+        return 1.0 - v * v;
+    case VV_UNARY_HARDSWISH:
+        return v <= -3.0 ? 0.0 : v >= 3.0 ? 1.0 : (2.0 * v + 3.0) / 6.0;
+    case VV_UNARY_SOFTPLUS:
+        return sigmoid(v);
+    case VV_UNARY_CLAMP:
+        return v >= a && v <= b ? 1.0 : 0.0;
+    case VV_UNARY_AFFINE:
+        return a;
+    case VV_UNARY_POW:
+        return a == 0.0 ? 0.0 : a * pow(v, a - 1.0);
+    case VV_UNARY_COUNT:
+        break;
     }
     return 0.0;
 }
@@ -119,19 +162,30 @@ static bool is_integer(vv_dtype dtype)
 static int64_t get_int(const vv_buf *buf, int64_t i)
 {
     switch (buf->dtype) {
-    case VV_I64: return ((const int64_t *)buf->data)[i];
-    case VV_I32: return ((const int32_t *)buf->data)[i];
-    default: return ((const uint8_t *)buf->data)[i];
+    case VV_I64:
+        return ((const int64_t *)buf->data)[i];
+    case VV_I32:
+        return ((const int32_t *)buf->data)[i];
+    default:
+        return ((const uint8_t *)buf->data)[i];
     }
 }
 
 static void set_int(const vv_buf *buf, int64_t i, int64_t value)
 {
     switch (buf->dtype) {
-    case VV_I64: ((int64_t *)buf->data)[i] = value; break;
-    case VV_I32: ((int32_t *)buf->data)[i] = (int32_t)(uint32_t)(uint64_t)value; break;
-    case VV_BOOL: ((uint8_t *)buf->data)[i] = value != 0; break;
-    default: ((uint8_t *)buf->data)[i] = (uint8_t)(uint64_t)value; break;
+    case VV_I64:
+        ((int64_t *)buf->data)[i] = value;
+        break;
+    case VV_I32:
+        ((int32_t *)buf->data)[i] = (int32_t)(uint32_t)(uint64_t)value;
+        break;
+    case VV_BOOL:
+        ((uint8_t *)buf->data)[i] = value != 0;
+        break;
+    default:
+        ((uint8_t *)buf->data)[i] = (uint8_t)(uint64_t)value;
+        break;
     }
 }
 
@@ -139,16 +193,26 @@ static void set_int(const vv_buf *buf, int64_t i, int64_t value)
 static double binary_value(vv_binary kind, double a, double b)
 {
     switch (kind) {
-    case VV_BINARY_ADD: return a + b;
-    case VV_BINARY_SUB: return a - b;
-    case VV_BINARY_MUL: return a * b;
-    case VV_BINARY_DIV: return a / b;
-    case VV_BINARY_MAX: return a > b || isnan(a) ? a : b;
-    case VV_BINARY_MIN: return a < b || isnan(a) ? a : b;
-    case VV_BINARY_EQUAL: return a == b;
-    case VV_BINARY_LESS: return a < b;
-    case VV_BINARY_GREATER_EQUAL: return a >= b;
-    case VV_BINARY_COUNT: break;
+    case VV_BINARY_ADD:
+        return a + b;
+    case VV_BINARY_SUB:
+        return a - b;
+    case VV_BINARY_MUL:
+        return a * b;
+    case VV_BINARY_DIV:
+        return a / b;
+    case VV_BINARY_MAX:
+        return a > b || isnan(a) ? a : b;
+    case VV_BINARY_MIN:
+        return a < b || isnan(a) ? a : b;
+    case VV_BINARY_EQUAL:
+        return a == b;
+    case VV_BINARY_LESS:
+        return a < b;
+    case VV_BINARY_GREATER_EQUAL:
+        return a >= b;
+    case VV_BINARY_COUNT:
+        break;
     }
     return 0.0;
 }
@@ -156,16 +220,25 @@ static double binary_value(vv_binary kind, double a, double b)
 static int64_t binary_int(vv_binary kind, int64_t a, int64_t b)
 {
     switch (kind) {
-    case VV_BINARY_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
-    case VV_BINARY_SUB: return (int64_t)((uint64_t)a - (uint64_t)b);
-    case VV_BINARY_MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
-    case VV_BINARY_MAX: return a > b ? a : b;
-    case VV_BINARY_MIN: return a < b ? a : b;
-    case VV_BINARY_EQUAL: return a == b;
-    case VV_BINARY_LESS: return a < b;
-    case VV_BINARY_GREATER_EQUAL: return a >= b;
+    case VV_BINARY_ADD:
+        return (int64_t)((uint64_t)a + (uint64_t)b);
+    case VV_BINARY_SUB:
+        return (int64_t)((uint64_t)a - (uint64_t)b);
+    case VV_BINARY_MUL:
+        return (int64_t)((uint64_t)a * (uint64_t)b);
+    case VV_BINARY_MAX:
+        return a > b ? a : b;
+    case VV_BINARY_MIN:
+        return a < b ? a : b;
+    case VV_BINARY_EQUAL:
+        return a == b;
+    case VV_BINARY_LESS:
+        return a < b;
+    case VV_BINARY_GREATER_EQUAL:
+        return a >= b;
     case VV_BINARY_DIV:
-    case VV_BINARY_COUNT: break;
+    case VV_BINARY_COUNT:
+        break;
     }
     return 0;
 }
@@ -208,8 +281,8 @@ static vv_status run_where(const vv_call *call)
     const vv_buf *condition = &call->in[0], *out = &call->out[0];
     const uint8_t *yes = condition->data;
     for (int64_t i = 0; i < out->count; i++) {
-        const vv_buf *from = yes[vvi_ref_operand_index(condition, out, i)] ? &call->in[1]
-                                                                           : &call->in[2];
+        const vv_buf *from =
+            yes[vvi_ref_operand_index(condition, out, i)] ? &call->in[1] : &call->in[2];
         vvi_ref_copy(out, i, from, vvi_ref_operand_index(from, out, i), 1);
     }
     return VV_OK;
@@ -326,12 +399,12 @@ static vv_status run_accumulate(const vv_call *call)
 
 const vv_kernel vvi_ref_full[] = {{"ref", accepts_full, NULL, run_full, NULL, 0}, {0}};
 const vv_kernel vvi_ref_unary[] = {{"ref", vvi_ref_all_float, NULL, run_unary, NULL, 1}, {0}};
-const vv_kernel vvi_ref_unary_grad[] = {
-    {"ref", vvi_ref_all_float, NULL, run_unary_grad, NULL, 3}, {0}};
+const vv_kernel vvi_ref_unary_grad[] = {{"ref", vvi_ref_all_float, NULL, run_unary_grad, NULL, 3},
+                                        {0}};
 const vv_kernel vvi_ref_binary[] = {{"ref", accepts_binary, NULL, run_binary, NULL, 3}, {0}};
 const vv_kernel vvi_ref_where[] = {{"ref", accepts_where, NULL, run_where, NULL, 6}, {0}};
 const vv_kernel vvi_ref_cast[] = {{"ref", accepts_cast, NULL, run_cast, NULL, 1}, {0}};
 const vv_kernel vvi_ref_dropout[] = {{"ref", vvi_ref_all_float, NULL, run_dropout, NULL, 1}, {0}};
 const vv_kernel vvi_ref_random[] = {{"ref", accepts_random, NULL, run_random, NULL, 0}, {0}};
-const vv_kernel vvi_ref_accumulate[] = {
-    {"ref", vvi_ref_all_float, NULL, run_accumulate, NULL, 0}, {0}};
+const vv_kernel vvi_ref_accumulate[] = {{"ref", vvi_ref_all_float, NULL, run_accumulate, NULL, 0},
+                                        {0}};

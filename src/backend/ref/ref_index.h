@@ -22,11 +22,13 @@ static inline int64_t vvi_ref_operand_index(const vv_buf *in, const vv_buf *out,
 }
 
 /* dst[i..i+n) = src[j..j+n), bit for bit; both have one dtype. */
-static inline void vvi_ref_copy(const vv_buf *dst, int64_t i, const vv_buf *src, int64_t j, int64_t n)
+static inline void vvi_ref_copy(const vv_buf *dst, int64_t i, const vv_buf *src, int64_t j,
+                                int64_t n)
 {
     const int64_t size = (int64_t)vv_dtype_size(dst->dtype);
     if (n > 0)
-        memcpy((char *)dst->data + i * size, (const char *)src->data + j * size, (size_t)(n * size));
+        memcpy((char *)dst->data + i * size, (const char *)src->data + j * size,
+               (size_t)(n * size));
 }
 
 /* Product of shape[from..to). */

@@ -52,9 +52,15 @@ static void add_real(vv_reduce kind, total *t, double v)
 {
     switch (kind) {
     case VV_REDUCE_SUM:
-    case VV_REDUCE_MEAN: t->real += v; break;
-    case VV_REDUCE_MAX: t->real = v > t->real || isnan(v) ? v : t->real; break;
-    case VV_REDUCE_MIN: t->real = v < t->real || isnan(v) ? v : t->real; break;
+    case VV_REDUCE_MEAN:
+        t->real += v;
+        break;
+    case VV_REDUCE_MAX:
+        t->real = v > t->real || isnan(v) ? v : t->real;
+        break;
+    case VV_REDUCE_MIN:
+        t->real = v < t->real || isnan(v) ? v : t->real;
+        break;
     }
 }
 
@@ -62,9 +68,15 @@ static void add_whole(vv_reduce kind, total *t, int64_t v)
 {
     switch (kind) {
     case VV_REDUCE_SUM:
-    case VV_REDUCE_MEAN: t->whole = (int64_t)((uint64_t)t->whole + (uint64_t)v); break;
-    case VV_REDUCE_MAX: t->whole = v > t->whole ? v : t->whole; break;
-    case VV_REDUCE_MIN: t->whole = v < t->whole ? v : t->whole; break;
+    case VV_REDUCE_MEAN:
+        t->whole = (int64_t)((uint64_t)t->whole + (uint64_t)v);
+        break;
+    case VV_REDUCE_MAX:
+        t->whole = v > t->whole ? v : t->whole;
+        break;
+    case VV_REDUCE_MIN:
+        t->whole = v < t->whole ? v : t->whole;
+        break;
     }
 }
 
@@ -190,9 +202,9 @@ static vv_status run_topk(const vv_call *call)
     return VV_OK;
 }
 
-const vv_kernel vvi_ref_reduce[] = {
-    {"ref", accepts_reduce, prepare_reduce, run_reduce, NULL, 0}, {0}};
-const vv_kernel vvi_ref_broadcast[] = {
-    {"ref", vvi_ref_same_dtype, NULL, run_broadcast, NULL, 0}, {0}};
+const vv_kernel vvi_ref_reduce[] = {{"ref", accepts_reduce, prepare_reduce, run_reduce, NULL, 0},
+                                    {0}};
+const vv_kernel vvi_ref_broadcast[] = {{"ref", vvi_ref_same_dtype, NULL, run_broadcast, NULL, 0},
+                                       {0}};
 const vv_kernel vvi_ref_argmax[] = {{"ref", accepts_argmax, NULL, run_argmax, NULL, 0}, {0}};
 const vv_kernel vvi_ref_topk[] = {{"ref", accepts_topk, NULL, run_topk, NULL, 0}, {0}};

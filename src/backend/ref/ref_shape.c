@@ -198,8 +198,8 @@ static vv_status run_one_hot(const vv_call *call)
 
 const vv_kernel vvi_ref_permute[] = {{"ref", vvi_ref_same_dtype, NULL, run_permute, NULL, 0}, {0}};
 const vv_kernel vvi_ref_slice[] = {{"ref", vvi_ref_same_dtype, NULL, run_slice, NULL, 0}, {0}};
-const vv_kernel vvi_ref_slice_grad[] = {
-    {"ref", vvi_ref_same_dtype, NULL, run_slice_grad, NULL, 0}, {0}};
+const vv_kernel vvi_ref_slice_grad[] = {{"ref", vvi_ref_same_dtype, NULL, run_slice_grad, NULL, 0},
+                                        {0}};
 const vv_kernel vvi_ref_concat[] = {{"ref", vvi_ref_same_dtype, NULL, run_concat, NULL, 0}, {0}};
 const vv_kernel vvi_ref_pad[] = {{"ref", vvi_ref_same_dtype, NULL, run_pad, NULL, 0}, {0}};
 const vv_kernel vvi_ref_gather[] = {{"ref", accepts_gather, NULL, run_gather, NULL, 0}, {0}};
