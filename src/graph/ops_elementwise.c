@@ -409,7 +409,7 @@ static vv_node *sum_like(vv_node *x, const vv_node *like)
     return vvi_sum_to(x, like->out[0].ndim, like->out[0].shape);
 }
 
-bool vvi_unary_grad_uses_y(vv_unary kind)
+bool vv_unary_grad_uses_y(vv_unary kind)
 {
     switch (kind) {
     case VV_UNARY_EXP:
@@ -444,7 +444,7 @@ void vvi_grad_unary(vv_node *node, vv_node *const *dout, const bool *need, vv_no
         break;
     }
     const vvi_shape *s = &node->out[0];
-    vv_node *const in[2] = {dout[0], vvi_unary_grad_uses_y(kind) ? node : node->in[0]};
+    vv_node *const in[2] = {dout[0], vv_unary_grad_uses_y(kind) ? node : node->in[0]};
     din[0] = vvi_node_new(node->graph, VV_OP_UNARY_GRAD, &node->attr, s->dtype, s->ndim, s->shape,
                           in, 2, 2);
 }

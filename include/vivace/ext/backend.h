@@ -18,7 +18,7 @@ VV_BEGIN_DECLS
     X(RESHAPE, "reshape")   /* alias */                                                            \
     X(FULL, "full")         /* out filled with attr.full.value */                                  \
     X(UNARY, "unary")       /* in: x */                                                            \
-    X(UNARY_GRAD, "unary_grad") /* in: dy, x-or-y (vvi_unary_grad_uses_y); out: dx */              \
+    X(UNARY_GRAD, "unary_grad") /* in: dy, x-or-y (vv_unary_grad_uses_y); out: dx */              \
     X(BINARY, "binary")     /* in: a, b, broadcasting */                                           \
     X(WHERE, "where")       /* in: condition, a, b, broadcasting */                                \
     X(CAST, "cast")                                                                                \
@@ -170,7 +170,7 @@ struct vv_backend {
 
 /* Whether UNARY_GRAD of this kind reads the op's result y (relu, sigmoid, tanh, exp, sqrt, ...)
    instead of its operand x. */
-VV_API bool vvi_unary_grad_uses_y(vv_unary kind);
+VV_API bool vv_unary_grad_uses_y(vv_unary kind);
 
 /* Random kernels draw with vv_random_element and vv_random_block of rng.h. */
 

@@ -79,7 +79,7 @@ static double gelu_tanh_slope(double x)
     return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner;
 }
 
-/* Derivative at x, or in terms of the result y for the kinds of vvi_unary_grad_uses_y. */
+/* Derivative at x, or in terms of the result y for the kinds of vv_unary_grad_uses_y. */
 static double unary_slope(vv_unary kind, double a, double b, double v)
 {
     switch (kind) {
