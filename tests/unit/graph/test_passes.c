@@ -157,7 +157,6 @@ static void test_norms_swallow_residual_and_relu(void **state)
     assert_int_equal(count_of(&fused, "[unary "), count_of(&plain, "[unary ") - 2);
     assert_int_equal(count_of(&fused, "[binary "), count_of(&plain, "[binary ") - 1);
     assert_int_equal(count_of(&fused, "[unary_grad "), count_of(&plain, "[unary_grad ") - 2);
-    assert_true(fused.stats.planned_bytes <= plain.stats.planned_bytes);
     free_outcome(&plain);
     free_outcome(&fused);
 }
