@@ -29,7 +29,7 @@ vv_status vvi_idx_parse(vv_tensor **out, const char *name, const void *data, siz
     if (bytes < header)
         return vv_fail(VV_EFORMAT, "%s: expected an IDX header of %zu bytes, found %zu", name, header,
                        bytes);
-    int64_t shape[VV_MAX_DIMS];
+    int64_t shape[VV_MAX_DIMS] = {0};
     size_t count = 1;
     bool fits = true;
     for (int i = 0; i < ndim; i++) {

@@ -1,14 +1,16 @@
 /* transform.c - crop, shift, mirror and normalise, straight into the batch.
  *
- * Pixels go through a table of 256 floats per channel, computed in double once: one load per pixel,
- * and the same bits whatever the vector width. Padding is a pixel of value 0, so it is normalised
- * like any other. */
+ * A pixel of value v becomes v / 255, or v * scale + bias in single precision with two roundings: the
+ * same bits for any vector width. Scale and bias are stored for a whole row, so that the loop over a row
+ * of interleaved channels has no inner loop. Padding is a pixel of value 0, so it becomes bias. */
 #include "data/transform.h"
 
 #include <string.h>
 
 #include <vivace/memory.h>
 #include <vivace/rng.h>
+
+#define PIECE_BYTES 1024
 
 static vv_status check(const vv_sample_spec *spec, const vv_image_transform *opts)
 {
@@ -24,6 +26,9 @@ static vv_status check(const vv_sample_spec *spec, const vv_image_transform *opt
                        "transform: translate %lld is outside [0, %lld] for images of %lldx%lld",
                        (long long)opts->translate, (long long)smaller, (long long)height,
                        (long long)width);
+    if (channels > PIECE_BYTES)
+        return vv_fail(VV_EINVAL, "transform: images have %lld channels, at most %d are handled",
+                       (long long)channels, PIECE_BYTES);
     if (!opts->normalise)
         return VV_OK;
     if (channels > 4)
@@ -48,24 +53,31 @@ vv_status vvi_transform_init(vvi_transform *transform, const vv_sample_spec *spe
     transform->channels = spec->input_shape[2];
     transform->radius = opts->crop_pad > opts->translate ? opts->crop_pad : opts->translate;
     transform->flip = opts->flip;
-    transform->normalise = opts->normalise;
     transform->seed = seed;
-    transform->tables = opts->normalise ? (int)transform->channels : 1;
-    VV_TRY(vv_alloc_array(&transform->table, (size_t)transform->tables * 256, sizeof(float)));
-    for (int t = 0; t < transform->tables; t++)
-        for (int value = 0; value < 256; value++) {
-            double pixel = value / 255.0;
-            if (opts->normalise)
-                pixel = (pixel - (double)spec->mean[t]) / (double)spec->std[t];
-            transform->table[t * 256 + value] = (float)pixel;
-        }
+    size_t count;
+    VV_TRY(vv_size_mul(&count, (size_t)transform->width, (size_t)transform->channels));
+    VV_TRY(vv_alloc_array(&transform->bias, count, sizeof(float)));
+    if (!opts->normalise)
+        return VV_OK;
+    const vv_status status = vv_alloc_array(&transform->scale, count, sizeof(float));
+    if (status != VV_OK) {
+        vvi_transform_fini(transform);
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const double mean = (double)spec->mean[i % (size_t)transform->channels];
+        const double std = (double)spec->std[i % (size_t)transform->channels];
+        transform->scale[i] = (float)(1 / (255 * std));
+        transform->bias[i] = (float)(0 - mean / std); /* never -0 */
+    }
     return VV_OK;
 }
 
 void vvi_transform_fini(vvi_transform *transform)
 {
-    vv_dealloc(transform->table);
-    transform->table = NULL;
+    vv_dealloc(transform->scale);
+    vv_dealloc(transform->bias);
+    transform->scale = transform->bias = NULL;
 }
 
 vvi_warp vvi_transform_draw(const vvi_transform *transform, int64_t epoch, int64_t index)
@@ -84,66 +96,73 @@ vvi_warp vvi_transform_draw(const vvi_transform *transform, int64_t epoch, int64
     return warp;
 }
 
-/* `count` pixels from `in`, stepping `step` pixels (1 or -1), through the tables. */
-static void run_1(const float *table, const uint8_t *in, int64_t step, int64_t count, float *out)
+/* Values of whole pixels into row positions from `at` on. */
+static void convert(const vvi_transform *transform, const uint8_t *restrict in, int64_t at,
+                    int64_t count, float *restrict out)
 {
+    if (!transform->scale) {
+        for (int64_t i = 0; i < count; i++)
+            out[i] = (float)in[i] / 255.0f;
+        return;
+    }
+    const float *restrict scale = transform->scale + at, *restrict bias = transform->bias + at;
     for (int64_t i = 0; i < count; i++)
-        out[i] = table[in[i * step]];
+        out[i] = (float)in[i] * scale[i] + bias[i];
 }
 
-static void run_3(const float *table, int64_t table_step, const uint8_t *in, int64_t step,
-                  int64_t count, float *out)
+/* `count` pixels going left from `last`. */
+static void mirror(const uint8_t *last, int64_t channels, int64_t count, uint8_t *out)
 {
-    const float *red = table, *green = table + table_step, *blue = green + table_step;
-    for (int64_t i = 0; i < count; i++) {
-        const uint8_t *pixel = in + 3 * step * i;
-        out[3 * i] = red[pixel[0]];
-        out[3 * i + 1] = green[pixel[1]];
-        out[3 * i + 2] = blue[pixel[2]];
+    if (channels == 1) {
+        for (int64_t i = 0; i < count; i++)
+            out[i] = last[-i];
+    } else if (channels == 3) {
+        for (int64_t i = 0; i < count; i++, out += 3, last -= 3) {
+            memcpy(out, last, 2);
+            out[2] = last[2];
+        }
+    } else {
+        for (int64_t i = 0; i < count; i++)
+            memcpy(out + i * channels, last - i * channels, (size_t)channels);
     }
 }
 
-static void run_any(const float *table, int64_t table_step, int64_t channels, const uint8_t *in,
-                    int64_t step, int64_t count, float *out)
+/* Mirrors piecewise through a small buffer, so that the conversion stays one straight loop. */
+static void convert_mirrored(const vvi_transform *transform, const uint8_t *last, int64_t first_column,
+                             int64_t count, float *out)
 {
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t c = 0; c < channels; c++)
-            out[i * channels + c] = table[c * table_step + in[step * i * channels + c]];
-}
-
-/* `count` pixels of padding. */
-static void pad(const vvi_transform *transform, int64_t count, float *out)
-{
-    const int64_t table_step = transform->tables > 1 ? 256 : 0;
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t c = 0; c < transform->channels; c++)
-            out[i * transform->channels + c] = transform->table[c * table_step];
+    uint8_t piece[PIECE_BYTES];
+    const int64_t channels = transform->channels, most = PIECE_BYTES / channels;
+    for (int64_t done = 0; done < count; done += most) {
+        const int64_t pixels = count - done < most ? count - done : most;
+        mirror(last - done * channels, channels, pixels, piece);
+        convert(transform, piece, (first_column + done) * channels, pixels * channels,
+                out + done * channels);
+    }
 }
 
 void vvi_transform_apply(const vvi_transform *transform, vvi_warp warp, const uint8_t *in, float *out)
 {
     const int64_t height = transform->height, width = transform->width;
-    const int64_t channels = transform->channels, table_step = transform->tables > 1 ? 256 : 0;
-    const float *table = transform->table;
+    const int64_t channels = transform->channels;
+    const float *bias = transform->bias;
     /* Output columns [lo, hi) come from inside the image: 0 <= source column < width. */
     const int64_t shift = warp.flip ? -warp.dx : warp.dx;
     const int64_t lo = shift < 0 ? -shift : 0, hi = shift > 0 ? width - shift : width;
     const int64_t first = warp.flip ? width - 1 - lo + warp.dx : lo + warp.dx;
-    const int64_t step = warp.flip ? -1 : 1;
     for (int64_t y = 0; y < height; y++, out += width * channels) {
         const int64_t src_y = y + warp.dy;
         if (src_y < 0 || src_y >= height || lo >= hi) {
-            pad(transform, width, out);
+            memcpy(out, bias, (size_t)(width * channels) * sizeof *out);
             continue;
         }
         const uint8_t *src = in + (src_y * width + first) * channels;
-        pad(transform, lo, out);
-        if (channels == 1)
-            run_1(table, src, step, hi - lo, out + lo);
-        else if (channels == 3)
-            run_3(table, table_step, src, step, hi - lo, out + lo * 3);
+        float *run = out + lo * channels;
+        if (warp.flip)
+            convert_mirrored(transform, src, lo, hi - lo, run);
         else
-            run_any(table, table_step, channels, src, step, hi - lo, out + lo * channels);
-        pad(transform, width - hi, out + hi * channels);
+            convert(transform, src, lo * channels, (hi - lo) * channels, run);
+        memcpy(out, bias, (size_t)(lo * channels) * sizeof *out);
+        memcpy(out + hi * channels, bias, (size_t)((width - hi) * channels) * sizeof *out);
     }
 }

@@ -14,10 +14,11 @@ typedef struct vvi_warp {
 typedef struct vvi_transform {
     int64_t height, width, channels;
     int64_t radius; /* largest shift */
-    bool flip, normalise;
+    bool flip;
     uint64_t seed;
-    float *table; /* [tables][256], pixel value to float */
-    int tables;   /* 1 (shared by all channels) or `channels` */
+    /* [W,C], the same in each column: a pixel's value v becomes v * scale + bias; scale NULL = v / 255,
+       bias 0. */
+    float *scale, *bias;
 } vvi_transform;
 
 /* spec must be a u8 image set. */

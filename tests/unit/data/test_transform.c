@@ -5,7 +5,8 @@
 
 #include "data/transform.h"
 
-/* The slow way: a padded image, a window of it, then mirrored, then normalised. */
+/* The slow way: a padded image, a window of it, then mirrored, then normalised: in single precision
+   as the transform does it, and checked against the formula in double. */
 static void naive(const vv_sample_spec *spec, const uint8_t *in, vvi_warp warp, bool normalise,
                   float *out)
 {
@@ -20,9 +21,15 @@ static void naive(const vv_sample_spec *spec, const uint8_t *in, vvi_warp warp, 
                 const int64_t column = warp.flip ? w - 1 - x : x;
                 double pixel =
                     padded[((y + warp.dy + pad) * wide + column + warp.dx + pad) * ch + c] / 255.0;
-                if (normalise)
+                const float value = (float)lround(pixel * 255);
+                float *result = &out[(y * w + x) * ch + c];
+                *result = value / 255;
+                if (normalise) {
                     pixel = (pixel - (double)spec->mean[c]) / (double)spec->std[c];
-                out[(y * w + x) * ch + c] = (float)pixel;
+                    *result = value * (float)(1 / (255 * (double)spec->std[c]));
+                    *result += (float)(-(double)spec->mean[c] / (double)spec->std[c]);
+                }
+                assert_near((double)*result, pixel, 5e-7, 0);
             }
     free(padded);
 }
@@ -114,6 +121,23 @@ static void draws_are_pure_and_spread(void **state)
     vvi_transform_fini(&flips);
 }
 
+static void without_normalising_white_is_one(void **state)
+{
+    (void)state;
+    const vv_image_transform opts = {0};
+    vvi_transform transform;
+    uint8_t in[CASE_PIXELS];
+    float out[CASE_PIXELS];
+    const vvi_warp none = {0, 0, false};
+    memset(in, 255, sizeof in);
+    in[7] = 0;
+    assert_ok(vvi_transform_init(&transform, &case_spec, &opts, 0));
+    vvi_transform_apply(&transform, none, in, out);
+    for (int i = 0; i < CASE_PIXELS; i++)
+        assert_true(out[i] == (i == 7 ? 0 : 1));
+    vvi_transform_fini(&transform);
+}
+
 static void padding_is_a_normalised_zero(void **state)
 {
     (void)state;
@@ -137,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(warp_equals_the_slow_way),
         cmocka_unit_test(draws_are_pure_and_spread),
+        cmocka_unit_test(without_normalising_white_is_one),
         cmocka_unit_test(padding_is_a_normalised_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
