@@ -25,7 +25,8 @@ typedef struct vv_sample_spec {
 
 /* ---- ext: what a data set is ---- */
 typedef struct vv_dataset_class {
-    /* Copies sample `index` out. May be called from several threads at once. */
+    /* Copies sample `index` out (input or target NULL = not wanted). May be called from several
+       threads at once. */
     vv_status (*read)(vv_dataset *dataset, int64_t index, void *input, void *target);
     void (*fini)(vv_dataset *dataset);
 } vv_dataset_class;
