@@ -45,7 +45,7 @@ static void descriptor(void **state)
     const vv_sample_spec spec = image_spec(32, 32, 3, 10);
     vv_module *net = NULL;
 
-    model_desc_is_sane(&vv_model_resnet9, &spec, 3);
+    model_desc_is_sane(&vv_model_resnet9, &spec, 11);
     assert_fails(vv_resnet9_new(&net, 3, 10, 0), VV_EINVAL);
     assert_null(net);
 }
