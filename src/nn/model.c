@@ -61,6 +61,25 @@ vv_node *vv_model_loss(const vv_model *model, vv_node *output, vv_node *target)
     return vv_cross_entropy(output, target, weights, model->ignore_index);
 }
 
+vv_node *vv_model_dense_target(const vv_model *model, vv_node *output, vv_node *target)
+{
+    if (!output || !target || vv_dtype_is_float(vv_node_dtype(target)))
+        return output ? target : NULL;
+
+    const int64_t classes = vv_node_shape(output)[vv_node_ndim(output) - 1];
+
+    /* Indices outside the classes become rows of zeros; an ignore_index inside is moved outside. */
+    if (model->ignore_index >= 0 && model->ignore_index < classes) {
+        vv_graph *graph = vv_node_graph(target);
+        const vv_dtype dtype = vv_node_dtype(target);
+        vv_node *ignored = vv_full(graph, dtype, 0, NULL, (double)model->ignore_index);
+        vv_node *outside = vv_full(graph, dtype, 0, NULL, -1.0);
+
+        target = vv_where(vv_equal(target, ignored), outside, target);
+    }
+    return vv_one_hot(target, classes);
+}
+
 int64_t vv_model_loss_items(const vv_model *model, const vv_tensor *target)
 {
     int64_t items = 0;

@@ -201,6 +201,18 @@ vv_status vv_tensor_reshaped(vv_tensor **out, vv_tensor *tensor, int ndim, const
                    vv_shape_text(tensor->ndim, tensor->shape, from, sizeof from));
 }
 
+vv_status vv_tensor_reuse(vv_tensor **inout, vv_dtype dtype, int ndim, const int64_t *shape)
+{
+    vv_tensor *old = *inout;
+    bool fits = old && old->dtype == dtype && old->ndim == ndim && vv_tensor_unshared(old);
+    for (int i = 0; fits && i < ndim; i++)
+        fits = old->shape[i] == shape[i];
+    if (fits)
+        return VV_OK;
+    vv_tensor_free(old);
+    return new_unset(inout, dtype, ndim, shape);
+}
+
 vv_status vv_tensor_clone(vv_tensor **out, const vv_tensor *tensor)
 {
     return vv_tensor_from(out, tensor->dtype, tensor->ndim, tensor->shape, tensor->data);
