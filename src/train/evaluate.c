@@ -235,7 +235,7 @@ vv_status vv_state_metric(const vv_state *state, const char *label, const char *
         for (int j = 0; j < e->metric_count; j++)
             if (strcmp(e->metrics[j].type->name, name) == 0) {
                 if (!e->metrics[j].valid)
-                    return vv_fail(VV_ENOTFOUND, "metric %s/%s: nothing has been evaluated yet",
+                    return vv_fail(VV_ESTATE, "metric %s/%s: nothing has been evaluated yet",
                                    label, name);
                 *out = e->metrics[j].value;
                 return VV_OK;

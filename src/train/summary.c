@@ -1,11 +1,8 @@
 /* summary.c - summary.json: what the run is and how it went, rewritten whole while it runs. */
 #include "base/file.h"
 #include "trainer_impl.h"
+#include "src/train/vvi_commit.h" /* generated */
 #include "vvi_config.h"
-
-#ifndef VVI_COMMIT
-#define VVI_COMMIT ""
-#endif
 
 const char *vvi_precision_name(vv_precision precision)
 {

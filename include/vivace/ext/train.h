@@ -137,7 +137,8 @@ VV_API void vv_log_metric(vv_state *state, const char *name, double value);
 VV_API void vv_log_message(vv_state *state, const char *text);
 /* A reproducible random cursor for a method: a function of (seed, method, batch) only. */
 VV_API vv_rng vv_state_rng(const vv_state *state, const char *stream);
-/* Metric of the last evaluation: label "eval", name "accuracy". VV_ENOTFOUND if there is none. */
+/* Metric of the last evaluation: label "eval", name "accuracy". VV_ENOTFOUND if no evaluator of that
+   label computes it, VV_ESTATE if it has not been evaluated yet. */
 VV_API VV_MUST_USE vv_status vv_state_metric(const vv_state *state, const char *label,
                                              const char *name, double *out);
 

@@ -75,7 +75,7 @@ static void test_several(void **unused)
     vv_trainer *trainer = make(NULL, &all, sets, 1, 0);
     const vv_state *state = vv_trainer_state(trainer);
     double value, again;
-    assert_fails(vv_state_metric(state, "eval", "accuracy", &value), VV_ENOTFOUND);
+    assert_fails(vv_state_metric(state, "eval", "accuracy", &value), VV_ESTATE);
     assert_says("nothing has been evaluated");
     assert_ok(vv_trainer_eval(trainer));
     assert_ok(vv_state_metric(state, "eval", "accuracy", &value));
