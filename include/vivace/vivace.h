@@ -3,9 +3,12 @@
 #define VIVACE_VIVACE_H
 
 #include <vivace/attr.h>
+#include <vivace/callbacks.h>
 #include <vivace/data.h>
+#include <vivace/datasets.h>
 #include <vivace/describe.h>
 #include <vivace/graph.h>
+#include <vivace/loggers.h>
 #include <vivace/memory.h>
 #include <vivace/methods.h>
 #include <vivace/model.h>
@@ -16,6 +19,7 @@
 #include <vivace/recipe.h>
 #include <vivace/registry.h>
 #include <vivace/rng.h>
+#include <vivace/runs.h>
 #include <vivace/safetensors.h>
 #include <vivace/status.h>
 #include <vivace/str.h>
