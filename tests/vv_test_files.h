@@ -25,7 +25,8 @@ static inline void remove_dir(const char *dir)
         char path[1024];
         const int length = snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
         assert_in_range(length, 1, sizeof path - 1);
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && unlink(path) != 0)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            unlink(path) != 0)
             remove_dir(path);
     }
     closedir(list);

@@ -17,14 +17,19 @@ static const char *const train_files[] = {
 };
 static const char *const eval_files[] = {"test_batch.bin", NULL};
 static const char *const all_files[] = {
-    "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
-    "data_batch_5.bin", "test_batch.bin",   NULL,
+    "data_batch_1.bin",
+    "data_batch_2.bin",
+    "data_batch_3.bin",
+    "data_batch_4.bin",
+    "data_batch_5.bin",
+    "test_batch.bin",
+    NULL,
 };
 
 static const vv_field fields[] = {
     {"dir", "Folder with the six binary files; empty = $VIVACE_DATA/cifar10", VV_FIELD_STRING,
      offsetof(vv_cifar10_opts, common.dir), "", 0, 0, NULL},
-    {NULL},
+    {.name = NULL},
 };
 
 static const vv_sample_spec spec = {

@@ -1,6 +1,7 @@
-/* test_cifar10.c - CIFAR-10 reads its binary files, plain or zstd, into pixels in the official order; a
- * file of broken records is refused; `prepare` unpacks the official archive without using the paths in
- * it. The real set, if it is there, has 5,000 images a class and the published mean. */
+/* test_cifar10.c - CIFAR-10 reads its binary files, plain or zstd, into pixels in the official
+ * order; a file of broken records is refused; `prepare` unpacks the official archive without using
+ * the paths in it. The real set, if it is there, has 5,000 images a class and the published mean.
+ */
 #include "vv_test_files.h"
 
 #include <vivace/data.h>
@@ -95,6 +96,31 @@ static void refuses_broken_records(void **state)
     remove_dir(dir);
 }
 
+/* Each allocation of an opening fails once: an error, and nothing is left. */
+static void survives_each_allocation_failing(void **state)
+{
+    (void)state;
+    char dir[256];
+    temp_dir(dir);
+    write_set(dir);
+    const vv_cifar10_opts opts = {{dir}};
+    vv_dataset *set;
+    const int64_t live = vv_memory_live_count();
+    const uint64_t before = vv_memory_alloc_count();
+    assert_ok(vv_dataset_open(&set, &vv_dataset_cifar10, &opts, "train"));
+    const uint64_t allocations = vv_memory_alloc_count() - before;
+    vv_dataset_free(set);
+    assert_true(allocations >= 4);
+    for (uint64_t n = 1; n <= allocations; n++) {
+        vv_memory_fail_at(n);
+        assert_fails(vv_dataset_open(&set, &vv_dataset_cifar10, &opts, "train"), VV_ENOMEM);
+        vv_memory_fail_at(0);
+        assert_null(set);
+        assert_int_equal(vv_memory_live_count(), live);
+    }
+    remove_dir(dir);
+}
+
 static void reads_zstd(void **state)
 {
     (void)state;
@@ -156,7 +182,8 @@ static void write_archive(const char *path, int files)
     for (int f = 0; f < files; f++) {
         char name[64];
         make_records(buffer, f, 2);
-        snprintf(name, sizeof name, f < 5 ? "../../up/data_batch_%d.bin" : "/abs/test_batch.bin", f + 1);
+        snprintf(name, sizeof name, f < 5 ? "../../up/data_batch_%d.bin" : "/abs/test_batch.bin",
+                 f + 1);
         put_tar(file, name, buffer, sizeof buffer);
     }
     gzwrite(file, zeros, sizeof zeros);
@@ -230,6 +257,7 @@ int main(void)
         cmocka_unit_test(reads_zstd),
         cmocka_unit_test(prepare_unpacks_the_archive),
         cmocka_unit_test(real_set_has_the_published_numbers),
+        cmocka_unit_test(survives_each_allocation_failing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

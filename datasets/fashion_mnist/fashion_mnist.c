@@ -14,7 +14,7 @@ static const char *const class_names[] = {
 static const vv_field fields[] = {
     {"dir", "Folder with the four IDX files; empty = $VIVACE_DATA/fashion_mnist, then " SYSTEM_DIR,
      VV_FIELD_STRING, offsetof(vv_fashion_mnist_opts, common.dir), "", 0, 0, NULL},
-    {NULL},
+    {.name = NULL},
 };
 
 /* Mean and deviation of the training set's pixels / 255. */

@@ -1,4 +1,5 @@
-/* fashion_mnist.h - the data set Fashion-MNIST: 70,000 articles of clothing of 28x28 grey pixels. */
+/* fashion_mnist.h - the data set Fashion-MNIST: 70,000 articles of clothing of 28x28 grey pixels.
+ */
 #ifndef VIVACE_DATASETS_FASHION_MNIST_H
 #define VIVACE_DATASETS_FASHION_MNIST_H
 

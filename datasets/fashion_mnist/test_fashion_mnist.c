@@ -1,6 +1,6 @@
-/* test_fashion_mnist.c - Fashion-MNIST opens from the folder asked for, then from $VIVACE_DATA, then
- * from the system's place; mirrored crops of 2 are its training default. The real set, if it is there,
- * has 6,000 articles a class and the mean and deviation the descriptor states. */
+/* test_fashion_mnist.c - Fashion-MNIST opens from the folder asked for, then from $VIVACE_DATA,
+ * then from the system's place; mirrored crops of 2 are its training default. The real set, if it
+ * is there, has 6,000 articles a class and the mean and deviation the descriptor states. */
 #include "vv_test_files.h"
 
 #include <vivace/data.h>

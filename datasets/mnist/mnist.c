@@ -8,7 +8,7 @@ static const char *const class_names[] = {"0", "1", "2", "3", "4", "5", "6", "7"
 static const vv_field fields[] = {
     {"dir", "Folder with the four IDX files; empty = $VIVACE_DATA/mnist", VV_FIELD_STRING,
      offsetof(vv_mnist_opts, common.dir), "", 0, 0, NULL},
-    {NULL},
+    {.name = NULL},
 };
 
 /* Mean and deviation of the training set's pixels / 255. */

@@ -1,6 +1,6 @@
-/* test_mnist.c - MNIST opens from IDX files, plain or gzipped, in the folder asked for; wrong files are
- * refused with a sentence that says what was expected and what was found. The real set, if it is
- * there, has the published numbers. */
+/* test_mnist.c - MNIST opens from IDX files, plain or gzipped, in the folder asked for; wrong files
+ * are refused with a sentence that says what was expected and what was found. The real set, if it
+ * is there, has the published numbers. */
 #include "vv_test_files.h"
 
 #include <vivace/data.h>

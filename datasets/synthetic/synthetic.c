@@ -31,20 +31,22 @@ static const struct {
 #define AT(member) offsetof(vv_synthetic_opts, member)
 static const vv_field fields[] = {
     {"dir", "Not used: nothing is read", VV_FIELD_STRING, AT(common.dir), "", 0, 0, NULL},
-    {"like", "Real set whose shape, classes and size are taken", VV_FIELD_CHOICE, AT(like), "cifar10",
-     0, 0, like_names},
-    {"height", "Height of an image in pixels; 0 = as in like", VV_FIELD_INT, AT(height), "0", 0, 4096,
-     NULL},
+    {"like", "Real set whose shape, classes and size are taken", VV_FIELD_CHOICE, AT(like),
+     "cifar10", 0, 0, like_names},
+    {"height", "Height of an image in pixels; 0 = as in like", VV_FIELD_INT, AT(height), "0", 0,
+     4096, NULL},
     {"width", "Width of an image in pixels; 0 = as in like", VV_FIELD_INT, AT(width), "0", 0, 4096,
      NULL},
-    {"channels", "Channels of an image; 0 = as in like", VV_FIELD_INT, AT(channels), "0", 0, 4, NULL},
-    {"classes", "Number of classes; 0 = as in like", VV_FIELD_INT, AT(classes), "0", 0, 1000000, NULL},
+    {"channels", "Channels of an image; 0 = as in like", VV_FIELD_INT, AT(channels), "0", 0, 4,
+     NULL},
+    {"classes", "Number of classes; 0 = as in like", VV_FIELD_INT, AT(classes), "0", 0, 1000000,
+     NULL},
     {"count", "Samples in each split; 0 = as in like", VV_FIELD_INT, AT(count), "0", 0, 1e12, NULL},
     {"kind", "gaussian: pixels do not depend on the class; separable: their mean does, -3 to 3",
      VV_FIELD_CHOICE, AT(kind), "gaussian", 0, 0, kind_names},
     {"pool", "Unique samples, reused modulo", VV_FIELD_INT, AT(pool), "100", 1, 1e6, NULL},
     {"seed", "Seed of the pool", VV_FIELD_INT, AT(seed), "0", 0, 9e15, NULL},
-    {NULL},
+    {.name = NULL},
 };
 
 typedef struct pool {
@@ -94,8 +96,8 @@ static void fill(const pool *p, const vv_synthetic_opts *o, int64_t classes, boo
         double mean = 0;
         if (o->kind == VV_SYNTHETIC_SEPARABLE && classes > 1)
             mean = -3 + 6.0 * label / (double)(classes - 1);
-        vv_rng rng = vv_rng_at((uint64_t)o->seed, train ? "synthetic train" : "synthetic eval",
-                               (uint64_t)i);
+        vv_rng rng =
+            vv_rng_at((uint64_t)o->seed, train ? "synthetic train" : "synthetic eval", (uint64_t)i);
         uint8_t *image = p->images + (size_t)i * p->bytes;
         for (size_t b = 0; b < p->bytes; b++)
             image[b] = pixel(mean + vv_rng_normal(&rng));
@@ -119,8 +121,9 @@ static vv_status pool_new(pool **out, const vv_sample_spec *spec, int64_t count)
     p->bytes = (size_t)(spec->input_shape[0] * spec->input_shape[1] * spec->input_shape[2]);
     VV_GO(vv_size_mul(&total, p->bytes, (size_t)count));
     if (total > MAX_POOL_BYTES) {
-        status = vv_fail(VV_EINVAL, "data set synthetic: a pool of %lld images takes %zu bytes, at most "
-                                    "%zu are allowed; set a smaller pool",
+        status = vv_fail(VV_EINVAL,
+                         "data set synthetic: a pool of %lld images takes %zu bytes, at most "
+                         "%zu are allowed; set a smaller pool",
                          (long long)count, total, MAX_POOL_BYTES);
         goto out;
     }

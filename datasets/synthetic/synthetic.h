@@ -15,8 +15,8 @@ typedef struct vv_synthetic_opts {
     vv_dataset_common common; /* dir is not used */
     int like;                 /* index into: cifar10, mnist, fashion_mnist, imagenet */
     int64_t height, width, channels, classes, count; /* 0 = as in `like` */
-    int kind;                 /* vv_synthetic_kind */
-    int64_t pool;             /* unique samples, reused modulo */
+    int kind;                                        /* vv_synthetic_kind */
+    int64_t pool;                                    /* unique samples, reused modulo */
     int64_t seed;
 } vv_synthetic_opts;
 

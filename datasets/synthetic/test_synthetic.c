@@ -1,6 +1,6 @@
-/* test_synthetic.c - synthetic sets take shape and size from a real set unless told otherwise; samples
- * repeat modulo the pool; gaussian pixels normalise to N(0, 1), separable ones to N(m, 1) with m from
- * -3 to 3; the same seed gives the same pool, and the splits differ. */
+/* test_synthetic.c - synthetic sets take shape and size from a real set unless told otherwise;
+ * samples repeat modulo the pool; gaussian pixels normalise to N(0, 1), separable ones to N(m, 1)
+ * with m from -3 to 3; the same seed gives the same pool, and the splits differ. */
 #include "vv_test.h"
 
 #include <vivace/data.h>
@@ -97,6 +97,26 @@ static void pixels_follow_the_kind(void **state)
     vv_dataset_free(set);
 }
 
+/* Each allocation of an opening fails once: an error, and nothing is left. */
+static void survives_each_allocation_failing(void **state)
+{
+    (void)state;
+    vv_dataset *set;
+    const int64_t live = vv_memory_live_count();
+    const uint64_t before = vv_memory_alloc_count();
+    assert_ok(vv_dataset_open(&set, &vv_dataset_synthetic, NULL, "eval"));
+    const uint64_t allocations = vv_memory_alloc_count() - before;
+    vv_dataset_free(set);
+    assert_true(allocations >= 4);
+    for (uint64_t n = 1; n <= allocations; n++) {
+        vv_memory_fail_at(n);
+        assert_fails(vv_dataset_open(&set, &vv_dataset_synthetic, NULL, "eval"), VV_ENOMEM);
+        vv_memory_fail_at(0);
+        assert_null(set);
+        assert_int_equal(vv_memory_live_count(), live);
+    }
+}
+
 static void refuses_what_cannot_be(void **state)
 {
     (void)state;
@@ -120,6 +140,7 @@ int main(void)
         cmocka_unit_test(repeats_modulo_the_pool),
         cmocka_unit_test(pixels_follow_the_kind),
         cmocka_unit_test(refuses_what_cannot_be),
+        cmocka_unit_test(survives_each_allocation_failing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

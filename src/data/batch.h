@@ -12,6 +12,7 @@ VV_MUST_USE vv_status vvi_batch_pool_new(VV_OWNED vvi_batch_pool **out, const vv
 /* The owner's reference; batches may outlive it. */
 void vvi_batch_pool_free(VV_TAKES vvi_batch_pool *pool);
 /* A batch of `rows` whose tensors nobody else holds; contents are left over from before. */
-VV_MUST_USE vv_status vvi_batch_pool_take(vvi_batch_pool *pool, int64_t rows, VV_OWNED vv_batch **out);
+VV_MUST_USE vv_status vvi_batch_pool_take(vvi_batch_pool *pool, int64_t rows,
+                                          VV_OWNED vv_batch **out);
 
 #endif

@@ -1,4 +1,5 @@
-/* cifar_file.c - CIFAR-10 binary files: records of one label byte and a red, a green and a blue plane. */
+/* cifar_file.c - CIFAR-10 binary files: records of one label byte and a red, a green and a blue
+ * plane. */
 #include <string.h>
 
 #include <vivace/ext/data_files.h>
@@ -14,14 +15,16 @@ vv_status vvi_cifar_check(int64_t *count, const char *name, const void *data, si
     const unsigned char *at = data;
     *count = 0;
     if (bytes == 0 || bytes % VVI_CIFAR_RECORD != 0)
-        return vv_fail(VV_EFORMAT, "%s: expected a multiple of %zu bytes (whole CIFAR records), found "
-                                   "%zu",
+        return vv_fail(VV_EFORMAT,
+                       "%s: expected a multiple of %zu bytes (whole CIFAR records), found "
+                       "%zu",
                        name, VVI_CIFAR_RECORD, bytes);
     const int64_t records = (int64_t)(bytes / VVI_CIFAR_RECORD);
     for (int64_t i = 0; i < records; i++)
         if (at[(size_t)i * VVI_CIFAR_RECORD] > 9)
-            return vv_fail(VV_EFORMAT, "%s: expected labels 0 to 9, found %d in record %lld; this is "
-                                       "not a CIFAR-10 binary file",
+            return vv_fail(VV_EFORMAT,
+                           "%s: expected labels 0 to 9, found %d in record %lld; this is "
+                           "not a CIFAR-10 binary file",
                            name, at[(size_t)i * VVI_CIFAR_RECORD], (long long)i);
     *count = records;
     return VV_OK;

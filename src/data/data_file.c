@@ -36,14 +36,20 @@ typedef struct growing {
     const char *name;
 } growing;
 
-/* Makes room: four times the packed size first, then doubling up to the limit. */
+static vv_status too_much(const growing *buffer)
+{
+    return vv_fail(VV_EFORMAT, "%s: unpacks to more than %zu bytes, expected less", buffer->name,
+                   buffer->max);
+}
+
+/* Makes room: four times the packed size first, then doubling up to one byte over the limit (so
+   that the end of data that fit exactly is seen). */
 static vv_status grow(growing *buffer, size_t packed)
 {
-    if (buffer->capacity >= buffer->max)
-        return vv_fail(VV_EFORMAT, "%s: unpacks to more than %zu bytes, expected less", buffer->name,
-                       buffer->max);
+    if (buffer->capacity > buffer->max)
+        return too_much(buffer);
     size_t want = buffer->capacity ? buffer->capacity : packed * 2 + 2048;
-    want = want > buffer->max / 2 ? buffer->max : want * 2;
+    want = want > buffer->max / 2 ? buffer->max + 1 : want * 2;
     VV_TRY(vv_realloc_array(&buffer->data, want, 1));
     buffer->capacity = want;
     return VV_OK;
@@ -72,13 +78,16 @@ static vv_status gunzip_into(growing *buffer, z_stream *stream, size_t bytes)
             return vv_fail(VV_ENOMEM, "%s: out of memory while unpacking", buffer->name);
         } else if (result == Z_BUF_ERROR || (result == Z_OK && stream->avail_out > 0)) {
             if (stream->avail_in == 0)
-                return vv_fail(VV_EFORMAT, "%s: expected more gzip data, found its end after %zu "
-                                           "unpacked bytes; the file is cut short",
+                return vv_fail(VV_EFORMAT,
+                               "%s: expected more gzip data, found its end after %zu "
+                               "unpacked bytes; the file is cut short",
                                buffer->name, buffer->used);
         } else if (result != Z_OK) {
-            return vv_fail(VV_EFORMAT, "%s: expected gzip data, found damage after %zu unpacked bytes "
-                                       "(%s)",
-                           buffer->name, buffer->used, stream->msg ? stream->msg : "zlib gives no reason");
+            return vv_fail(VV_EFORMAT,
+                           "%s: expected gzip data, found damage after %zu unpacked bytes "
+                           "(%s)",
+                           buffer->name, buffer->used,
+                           stream->msg ? stream->msg : "zlib gives no reason");
         }
     }
 }
@@ -114,18 +123,21 @@ static vv_status unzstd(growing *buffer, const void *data, size_t bytes)
     while (in.pos < in.size || result != 0) {
         if (buffer->used == buffer->capacity && (status = grow(buffer, bytes)) != VV_OK)
             break;
-        ZSTD_outBuffer out = {(char *)buffer->data + buffer->used, buffer->capacity - buffer->used, 0};
+        ZSTD_outBuffer out = {(char *)buffer->data + buffer->used, buffer->capacity - buffer->used,
+                              0};
         result = ZSTD_decompressStream(stream, &out, &in);
         if (ZSTD_isError(result)) {
-            status = vv_fail(VV_EFORMAT, "%s: expected zstd data, found damage after %zu unpacked "
-                                         "bytes (%s)",
+            status = vv_fail(VV_EFORMAT,
+                             "%s: expected zstd data, found damage after %zu unpacked "
+                             "bytes (%s)",
                              buffer->name, buffer->used, ZSTD_getErrorName(result));
             break;
         }
         buffer->used += out.pos;
         if (in.pos == in.size && result != 0 && out.pos < out.size) {
-            status = vv_fail(VV_EFORMAT, "%s: expected more zstd data, found its end after %zu "
-                                         "unpacked bytes; the file is cut short",
+            status = vv_fail(VV_EFORMAT,
+                             "%s: expected more zstd data, found its end after %zu "
+                             "unpacked bytes; the file is cut short",
                              buffer->name, buffer->used);
             break;
         }
@@ -135,8 +147,8 @@ static vv_status unzstd(growing *buffer, const void *data, size_t bytes)
 }
 #endif
 
-vv_status vvi_unpack(void **out, size_t *out_bytes, const char *name, const void *data, size_t bytes,
-                     size_t max_bytes)
+vv_status vvi_unpack(void **out, size_t *out_bytes, const char *name, const void *data,
+                     size_t bytes, size_t max_bytes)
 {
     *out = NULL;
     *out_bytes = 0;
@@ -145,8 +157,8 @@ vv_status vvi_unpack(void **out, size_t *out_bytes, const char *name, const void
         return VV_OK;
 #if VVI_HAVE_ZLIB || VVI_HAVE_ZSTD
     growing buffer = {.max = max_bytes, .name = name};
-#endif
     vv_status status;
+#endif
     if (gzip) {
 #if VVI_HAVE_ZLIB
         status = gunzip(&buffer, data, bytes);
@@ -163,6 +175,8 @@ vv_status vvi_unpack(void **out, size_t *out_bytes, const char *name, const void
 #endif
     }
 #if VVI_HAVE_ZLIB || VVI_HAVE_ZSTD
+    if (status == VV_OK && buffer.used > max_bytes)
+        status = too_much(&buffer);
     if (status != VV_OK) {
         vv_dealloc(buffer.data);
         return status;

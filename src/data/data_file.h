@@ -1,5 +1,5 @@
-/* data_file.h - files and buffers the readers work on. Parsers take (buffer, size), so that they can
- * be fuzzed; `name` is only for sentences. */
+/* data_file.h - files and buffers the readers work on. Parsers take (buffer, size), so that they
+ * can be fuzzed; `name` is only for sentences. */
 #ifndef VVI_DATA_FILE_H
 #define VVI_DATA_FILE_H
 
@@ -21,7 +21,8 @@ VV_MUST_USE vv_status vvi_idx_parse(VV_OWNED vv_tensor **out, const char *name, 
 #define VVI_CIFAR_PLANE ((size_t)VVI_CIFAR_SIDE * VVI_CIFAR_SIDE)
 #define VVI_CIFAR_RECORD (1 + 3 * VVI_CIFAR_PLANE)
 /* Number of records, checked: whole records, at least one, labels 0..9. */
-VV_MUST_USE vv_status vvi_cifar_check(int64_t *count, const char *name, const void *data, size_t bytes);
+VV_MUST_USE vv_status vvi_cifar_check(int64_t *count, const char *name, const void *data,
+                                      size_t bytes);
 /* Planes to pixels: images [count,32,32,3], labels [count]. */
 void vvi_cifar_convert(const void *data, int64_t count, uint8_t *images, int32_t *labels);
 

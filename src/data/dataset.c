@@ -44,8 +44,9 @@ vv_status vv_dataset_split(bool *train, const char *name, const char *split)
 {
     *train = split && strcmp(split, "train") == 0;
     if (!*train && (!split || strcmp(split, "eval") != 0))
-        return vv_fail(VV_EINVAL, "data set %s: split \"%s\" does not exist; there are \"train\" and "
-                                  "\"eval\"",
+        return vv_fail(VV_EINVAL,
+                       "data set %s: split \"%s\" does not exist; there are \"train\" and "
+                       "\"eval\"",
                        name, split ? split : "");
     return VV_OK;
 }
@@ -82,15 +83,17 @@ static void memory_fini(vv_dataset *dataset)
 static const vv_dataset_class memory_class = {memory_read, memory_fini};
 
 /* A class index outside the classes would be read beside the logits much later. */
-static vv_status check_targets(const char *name, const vv_sample_spec *spec, const vv_tensor *targets)
+static vv_status check_targets(const char *name, const vv_sample_spec *spec,
+                               const vv_tensor *targets)
 {
     if (spec->classes <= 0 || targets->dtype != VV_I32 || targets->ndim != 1)
         return VV_OK;
     const int32_t *target = targets->data;
     for (int64_t i = 0; i < targets->count; i++)
         if (target[i] != -100 && (target[i] < 0 || target[i] >= spec->classes))
-            return vv_fail(VV_EFORMAT, "data set %s: the target of sample %lld is %d, expected 0 to "
-                                       "%lld (or -100, ignored)",
+            return vv_fail(VV_EFORMAT,
+                           "data set %s: the target of sample %lld is %d, expected 0 to "
+                           "%lld (or -100, ignored)",
                            name, (long long)i, (int)target[i], (long long)spec->classes - 1);
     return VV_OK;
 }
@@ -167,7 +170,8 @@ vv_status vv_dataset_from_arrays(vv_dataset **out, const vv_sample_spec *spec, i
     vv_tensor *input = NULL, *target = NULL;
     *out = NULL;
     if (count < 1)
-        return vv_fail(VV_EINVAL, "data set: %lld samples, expected at least one", (long long)count);
+        return vv_fail(VV_EINVAL, "data set: %lld samples, expected at least one",
+                       (long long)count);
     VV_GO(tensor_of(&input, spec->input_dtype, count, spec->input_ndim, spec->input_shape, inputs));
     VV_GO(tensor_of(&target, spec->target_dtype, count, spec->target_ndim, spec->target_shape,
                     targets));

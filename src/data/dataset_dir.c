@@ -23,8 +23,9 @@ vv_status vv_dataset_find_dir(char **out, const char *dir_option, const char *na
     if (dir_option && dir_option[0]) {
         if (vvi_is_folder(dir_option))
             return vv_strdup(out, dir_option);
-        return vv_fail(VV_ENOTFOUND, "data set %s: folder %s does not exist; correct its setting dir "
-                                     "or leave it empty",
+        return vv_fail(VV_ENOTFOUND,
+                       "data set %s: folder %s does not exist; correct its setting dir "
+                       "or leave it empty",
                        name, dir_option);
     }
     VV_GO(vvi_dataset_home(&home, name));
@@ -61,5 +62,6 @@ vv_status vv_data_file_find(char **out, const char *dir, const char *name)
         if (found || status != VV_OK)
             return status;
     }
-    return vv_fail(VV_ENOTFOUND, "%s: no file %s in it (nor %s.gz or %s.zst)", dir, name, name, name);
+    return vv_fail(VV_ENOTFOUND, "%s: no file %s in it (nor %s.gz or %s.zst)", dir, name, name,
+                   name);
 }

@@ -41,7 +41,8 @@ static size_t on_data(char *data, size_t size, size_t count, void *arg)
     return bytes;
 }
 
-static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t up_total, curl_off_t up)
+static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t up_total,
+                       curl_off_t up)
 {
     const download *down = arg;
     (void)up_total;
@@ -99,7 +100,8 @@ static vv_status failure(CURLcode result, CURL *curl, const download *down, cons
 }
 
 /* Downloads url into the file `part`; hex = the sum of what came. */
-static vv_status transfer(CURL *curl, download *down, const char *url, const char *part, char hex[65])
+static vv_status transfer(CURL *curl, download *down, const char *url, const char *part,
+                          char hex[65])
 {
     char reason[CURL_ERROR_SIZE] = "";
     vv_status status = VV_OK;
@@ -138,8 +140,7 @@ static vv_status url_of(vv_str *out, const vv_fetch_file *file, const char *base
     if (!base_url || !base_url[0] || !last)
         vv_str_add(out, file->url);
     else
-        vv_str_addf(out, "%s%s", base_url,
-                    base_url[strlen(base_url) - 1] == '/' ? last + 1 : last);
+        vv_str_addf(out, "%s%s", base_url, base_url[strlen(base_url) - 1] == '/' ? last + 1 : last);
     return vv_str_status(out);
 }
 
@@ -163,8 +164,9 @@ static vv_status fetch_file(CURL *curl, const vv_fetch_file *file, const char *d
     started = true;
     VV_GO(transfer(curl, down, vv_str_text(&url), vv_str_text(&part), hex));
     if (want[0] && strcmp(hex, want) != 0) {
-        status = vv_fail(VV_EFORMAT, "%s: expected SHA-256 %s, found %s; the file was changed on its "
-                                     "way or at its source",
+        status = vv_fail(VV_EFORMAT,
+                         "%s: expected SHA-256 %s, found %s; the file was changed on its "
+                         "way or at its source",
                          vv_str_text(&url), want, hex);
         goto out;
     }
@@ -200,7 +202,8 @@ static vv_status fetch_all(const vv_dataset_desc *desc, const char *dir, const c
 }
 
 vv_status vv_dataset_fetch(const vv_dataset_desc *desc, const char *dir, const char *base_url,
-                           void (*progress)(void *ctx, const char *file, int64_t done, int64_t total),
+                           void (*progress)(void *ctx, const char *file, int64_t done,
+                                            int64_t total),
                            void *ctx)
 {
     vv_status status;
@@ -212,8 +215,9 @@ vv_status vv_dataset_fetch(const vv_dataset_desc *desc, const char *dir, const c
         dir = home;
     }
     if (!dir) {
-        status = vv_fail(VV_EINVAL, "data set %s: no folder to fetch into; name one, or set VIVACE_DATA "
-                                    "to the folder for data sets",
+        status = vv_fail(VV_EINVAL,
+                         "data set %s: no folder to fetch into; name one, or set VIVACE_DATA "
+                         "to the folder for data sets",
                          desc->desc.name);
         goto out;
     }
@@ -229,15 +233,17 @@ out:
 #else
 
 vv_status vv_dataset_fetch(const vv_dataset_desc *desc, const char *dir, const char *base_url,
-                           void (*progress)(void *ctx, const char *file, int64_t done, int64_t total),
+                           void (*progress)(void *ctx, const char *file, int64_t done,
+                                            int64_t total),
                            void *ctx)
 {
     (void)dir;
     (void)base_url;
     (void)progress;
     (void)ctx;
-    return vv_fail(VV_EUNSUPPORTED, "data set %s: this build has no libcurl; build with -Dcurl=enabled, "
-                                    "or download the files by hand (see the data set's README)",
+    return vv_fail(VV_EUNSUPPORTED,
+                   "data set %s: this build has no libcurl; build with -Dcurl=enabled, "
+                   "or download the files by hand (see the data set's README)",
                    desc->desc.name);
 }
 

@@ -16,19 +16,21 @@ vv_status vvi_idx_parse(vv_tensor **out, const char *name, const void *data, siz
     const unsigned char *at = data;
     *out = NULL;
     if (bytes < 4)
-        return vv_fail(VV_EFORMAT, "%s: expected an IDX header of at least 4 bytes, found %zu", name,
-                       bytes);
+        return vv_fail(VV_EFORMAT, "%s: expected an IDX header of at least 4 bytes, found %zu",
+                       name, bytes);
     if (at[0] != 0 || at[1] != 0 || at[2] != 8)
-        return vv_fail(VV_EFORMAT, "%s: expected an IDX file of bytes (starting 00 00 08), found "
-                                   "%02x %02x %02x",
+        return vv_fail(VV_EFORMAT,
+                       "%s: expected an IDX file of bytes (starting 00 00 08), found "
+                       "%02x %02x %02x",
                        name, at[0], at[1], at[2]);
     const int ndim = at[3];
     if (ndim < 1 || ndim > VV_MAX_DIMS)
-        return vv_fail(VV_EFORMAT, "%s: expected 1 to %d dimensions, found %d", name, VV_MAX_DIMS, ndim);
+        return vv_fail(VV_EFORMAT, "%s: expected 1 to %d dimensions, found %d", name, VV_MAX_DIMS,
+                       ndim);
     const size_t header = 4 + 4 * (size_t)ndim;
     if (bytes < header)
-        return vv_fail(VV_EFORMAT, "%s: expected an IDX header of %zu bytes, found %zu", name, header,
-                       bytes);
+        return vv_fail(VV_EFORMAT, "%s: expected an IDX header of %zu bytes, found %zu", name,
+                       header, bytes);
     int64_t shape[VV_MAX_DIMS] = {0};
     size_t count = 1;
     bool fits = true;
@@ -43,11 +45,13 @@ vv_status vvi_idx_parse(vv_tensor **out, const char *name, const void *data, siz
     if (!fits)
         return vv_fail(VV_EFORMAT, "%s: expected a size that can exist, found %s", name, text);
     if (count != bytes)
-        return vv_fail(VV_EFORMAT, "%s: expected %zu bytes for %s, found %zu", name, count, text, bytes);
+        return vv_fail(VV_EFORMAT, "%s: expected %zu bytes for %s, found %zu", name, count, text,
+                       bytes);
     return vv_tensor_from(out, VV_U8, ndim, shape, at + header);
 }
 
-vv_status vv_idx_read(vv_tensor **out, const char *dir, const char *name, int ndim, size_t max_bytes)
+vv_status vv_idx_read(vv_tensor **out, const char *dir, const char *name, int ndim,
+                      size_t max_bytes)
 {
     vv_status status;
     char *path = NULL;
@@ -59,7 +63,8 @@ vv_status vv_idx_read(vv_tensor **out, const char *dir, const char *name, int nd
     VV_GO(vv_data_file_read(&data, &bytes, path, max_bytes));
     VV_GO(vvi_idx_parse(&tensor, path, data, bytes));
     if (tensor->ndim != ndim) {
-        status = vv_fail(VV_EFORMAT, "%s: expected %d dimensions, found %d", path, ndim, tensor->ndim);
+        status =
+            vv_fail(VV_EFORMAT, "%s: expected %d dimensions, found %d", path, ndim, tensor->ndim);
         goto out;
     }
     *out = tensor;
@@ -89,9 +94,10 @@ vv_status vv_dataset_open_idx(vv_dataset **out, const char *name, const vv_datas
     VV_GO(vv_idx_read(&bytes, dir, train ? "train-labels-idx1-ubyte" : "t10k-labels-idx1-ubyte", 1,
                       MAX_IDX_BYTES));
     if (raw->shape[1] != spec->input_shape[0] || raw->shape[2] != spec->input_shape[1]) {
-        status = vv_fail(VV_EFORMAT, "data set %s in %s: expected images of %lldx%lld, found %lldx%lld",
-                         name, dir, (long long)spec->input_shape[0], (long long)spec->input_shape[1],
-                         (long long)raw->shape[1], (long long)raw->shape[2]);
+        status =
+            vv_fail(VV_EFORMAT, "data set %s in %s: expected images of %lldx%lld, found %lldx%lld",
+                    name, dir, (long long)spec->input_shape[0], (long long)spec->input_shape[1],
+                    (long long)raw->shape[1], (long long)raw->shape[2]);
         goto out;
     }
     const int64_t shape[4] = {raw->shape[0], raw->shape[1], raw->shape[2], 1};

@@ -14,7 +14,8 @@ static vv_status check_opts(const vv_dataset *dataset, const vv_loader_opts *opt
     if (opts->workers < 0 || opts->workers > 256)
         return vv_fail(VV_EINVAL, "loader: workers %d is outside [0, 256]", opts->workers);
     if (opts->prefetch < 0 || opts->prefetch > 1024)
-        return vv_fail(VV_EINVAL, "loader: prefetch %d is outside [0, 1024] batches", opts->prefetch);
+        return vv_fail(VV_EINVAL, "loader: prefetch %d is outside [0, 1024] batches",
+                       opts->prefetch);
     if (opts->limit < 0)
         return vv_fail(VV_EINVAL, "loader: limit %lld is negative; 0 means all samples",
                        (long long)opts->limit);
@@ -24,8 +25,9 @@ static vv_status check_opts(const vv_dataset *dataset, const vv_loader_opts *opt
     if (dataset->count < 1)
         return vv_fail(VV_EINVAL, "loader: data set %s has no samples", dataset->name);
     if (dataset->spec.input_ndim >= VV_MAX_DIMS || dataset->spec.target_ndim >= VV_MAX_DIMS)
-        return vv_fail(VV_ESHAPE, "loader: samples of data set %s have %d dimensions, at most %d fit "
-                                  "beside the batch's",
+        return vv_fail(VV_ESHAPE,
+                       "loader: samples of data set %s have %d dimensions, at most %d fit "
+                       "beside the batch's",
                        dataset->name, dataset->spec.input_ndim, VV_MAX_DIMS - 1);
     return VV_OK;
 }
@@ -52,7 +54,8 @@ static bool transform_empty(const vv_image_transform *transform)
 static vv_status init_samples(vv_loader *loader)
 {
     const vv_sample_spec *spec = &loader->dataset->spec;
-    VV_TRY(sample_bytes(&loader->input_bytes, spec->input_dtype, spec->input_ndim, spec->input_shape));
+    VV_TRY(
+        sample_bytes(&loader->input_bytes, spec->input_dtype, spec->input_ndim, spec->input_shape));
     VV_TRY(sample_bytes(&loader->target_bytes, spec->target_dtype, spec->target_ndim,
                         spec->target_shape));
     loader->images = spec->input_dtype == VV_U8 && spec->input_ndim == 3;
@@ -60,8 +63,9 @@ static vv_status init_samples(vv_loader *loader)
         VV_TRY(vvi_transform_init(&loader->transform, spec, &loader->opts.transform,
                                   loader->opts.seed));
     else if (!transform_empty(&loader->opts.transform))
-        return vv_fail(VV_ETYPE, "loader: the image transform works on u8 images [H,W,C]; data set %s "
-                                 "has %s inputs with %d dimensions",
+        return vv_fail(VV_ETYPE,
+                       "loader: the image transform works on u8 images [H,W,C]; data set %s "
+                       "has %s inputs with %d dimensions",
                        loader->dataset->name, vv_dtype_name(spec->input_dtype), spec->input_ndim);
     return vv_alloc(&loader->scratch, loader->input_bytes);
 }
@@ -174,9 +178,9 @@ static vv_status raw_sample(const vv_loader *loader, int64_t index, void *scratc
 vv_status vvi_loader_fill(const vv_loader *loader, vv_batch *batch, void *scratch)
 {
     char *target = batch->target->data;
-    const int64_t pixels =
-        loader->images ? loader->transform.height * loader->transform.width * loader->transform.channels
-                       : 0;
+    const int64_t pixels = loader->images ? loader->transform.height * loader->transform.width *
+                                                loader->transform.channels
+                                          : 0;
     for (int64_t i = 0; i < batch->count; i++, target += loader->target_bytes) {
         const int64_t index = batch->sample[i];
         if (loader->images) {
@@ -236,15 +240,16 @@ vv_status vv_loader_sample(vv_loader *loader, int64_t epoch, int64_t index, floa
     vv_dataset *dataset = loader->dataset;
     const void *raw;
     if (index < 0 || index >= dataset->count || epoch < 0)
-        return vv_fail(VV_EINVAL, "loader: no sample %lld in epoch %lld; data set %s has %lld samples",
-                       (long long)index, (long long)epoch, dataset->name, (long long)dataset->count);
+        return vv_fail(
+            VV_EINVAL, "loader: no sample %lld in epoch %lld; data set %s has %lld samples",
+            (long long)index, (long long)epoch, dataset->name, (long long)dataset->count);
     if (!loader->images && dataset->spec.input_dtype != VV_F32)
         return vv_fail(VV_ETYPE, "loader: samples of data set %s are %s, not images or f32",
                        dataset->name, vv_dtype_name(dataset->spec.input_dtype));
     VV_TRY(raw_sample(loader, index, loader->scratch, &raw, NULL));
     if (loader->images)
-        vvi_transform_apply(&loader->transform, vvi_transform_draw(&loader->transform, epoch, index),
-                            raw, out);
+        vvi_transform_apply(&loader->transform,
+                            vvi_transform_draw(&loader->transform, epoch, index), raw, out);
     else
         memcpy(out, raw, loader->input_bytes);
     return VV_OK;

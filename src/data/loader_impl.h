@@ -20,7 +20,7 @@ struct vv_loader {
     bool images;     /* u8 images go through the transform; everything else is copied */
     size_t input_bytes, target_bytes; /* of one sample in the data set */
     vvi_transform transform;
-    vvi_order order;      /* under the prefetcher's lock, if there is one */
+    vvi_order order; /* under the prefetcher's lock, if there is one */
     vvi_batch_pool *pool;
     void *scratch;        /* one raw input, for the caller's thread */
     int64_t epoch, batch; /* where the caller is */

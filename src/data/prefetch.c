@@ -1,9 +1,9 @@
 /* prefetch.c - threads that fill batches ahead of the caller.
  *
  * Batches carry tickets: their position on the axis of all epochs. A worker takes the next ticket,
- * notes its samples under the lock, fills it outside, and puts it into the ticket's place of a ring;
- * the caller takes tickets in order. So which thread made a batch cannot be seen in it. A seek starts
- * a new generation; what workers of an older one finish is dropped. */
+ * notes its samples under the lock, fills it outside, and puts it into the ticket's place of a
+ * ring; the caller takes tickets in order. So which thread made a batch cannot be seen in it. A
+ * seek starts a new generation; what workers of an older one finish is dropped. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,8 +55,8 @@ static void *work(void *arg)
     vvi_prefetch *prefetch = self->prefetch;
     pthread_mutex_lock(&prefetch->lock);
     for (;;) {
-        while (!prefetch->stop && !(prefetch->running &&
-                                    prefetch->issued < prefetch->consumed + prefetch->ahead))
+        while (!prefetch->stop &&
+               !(prefetch->running && prefetch->issued < prefetch->consumed + prefetch->ahead))
             pthread_cond_wait(&prefetch->work, &prefetch->lock);
         if (prefetch->stop)
             break;
@@ -94,8 +94,9 @@ static vv_status start_threads(vvi_prefetch *prefetch, int count)
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
-        return vv_fail(VV_EIO, "loader: the system started %d of %d prefetch threads; ask for fewer "
-                               "workers",
+        return vv_fail(VV_EIO,
+                       "loader: the system started %d of %d prefetch threads; ask for fewer "
+                       "workers",
                        prefetch->workers, count);
     return VV_OK;
 }

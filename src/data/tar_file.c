@@ -1,5 +1,5 @@
-/* tar_file.c - unpacking chosen files of a .tar.gz (POSIX ustar). Paths inside the archive are never
- * used: a file is chosen by its last component, out of a list. */
+/* tar_file.c - unpacking chosen files of a .tar.gz (POSIX ustar). Paths inside the archive are
+ * never used: a file is chosen by its last component, out of a list. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,8 +53,9 @@ static vv_status start_file(vvi_tar *tar)
     }
     uint64_t bytes;
     if (!sum_matches(header) || !octal(header + 124, 12, &bytes))
-        return vv_fail(VV_EFORMAT, "%s: expected a tar header, found something else; the file is "
-                                   "damaged or foreign",
+        return vv_fail(VV_EFORMAT,
+                       "%s: expected a tar header, found something else; the file is "
+                       "damaged or foreign",
                        tar->archive);
     char name[101];
     memcpy(name, header, 100);
@@ -107,7 +108,8 @@ vv_status vvi_tar_feed(vvi_tar *tar, const void *data, size_t bytes)
 vv_status vvi_tar_finish(const vvi_tar *tar)
 {
     if (tar->left > 0 || tar->header_filled > 0)
-        return vv_fail(VV_EFORMAT, "%s: expected more tar data, found its end; the file is cut short",
+        return vv_fail(VV_EFORMAT,
+                       "%s: expected more tar data, found its end; the file is cut short",
                        tar->archive);
     return VV_OK;
 }
@@ -210,7 +212,8 @@ vv_status vv_tar_gz_unpack(const char *dir, const char *archive, const char *con
     VV_GO(feed_all(&tar, file));
     for (int i = 0; i < un.count && status == VV_OK; i++)
         if (!un.seen[i])
-            status = vv_fail(VV_EFORMAT, "%s: expected a file %s in it, found none", path, names[i]);
+            status =
+                vv_fail(VV_EFORMAT, "%s: expected a file %s in it, found none", path, names[i]);
 out:
     if (un.file)
         fclose(un.file);

@@ -1,8 +1,9 @@
 /* transform.c - crop, shift, mirror and normalise, straight into the batch.
  *
- * A pixel of value v becomes v / 255, or v * scale + bias in single precision with two roundings: the
- * same bits for any vector width. Scale and bias are stored for a whole row, so that the loop over a row
- * of interleaved channels has no inner loop. Padding is a pixel of value 0, so it becomes bias. */
+ * A pixel of value v becomes v / 255, or v * scale + bias in single precision with two roundings:
+ * the same bits for any vector width. Scale and bias are stored for a whole row, so that the loop
+ * over a row of interleaved channels has no inner loop. Padding is a pixel of value 0, so it
+ * becomes bias. */
 #include "data/transform.h"
 
 #include <string.h>
@@ -18,27 +19,28 @@ static vv_status check(const vv_sample_spec *spec, const vv_image_transform *opt
     const int64_t channels = spec->input_shape[2];
     const int64_t smaller = height < width ? height : width;
     if (opts->crop_pad < 0 || opts->crop_pad > smaller)
-        return vv_fail(VV_EINVAL, "transform: crop_pad %lld is outside [0, %lld] for images of %lldx%lld",
-                       (long long)opts->crop_pad, (long long)smaller, (long long)height,
-                       (long long)width);
+        return vv_fail(
+            VV_EINVAL, "transform: crop_pad %lld is outside [0, %lld] for images of %lldx%lld",
+            (long long)opts->crop_pad, (long long)smaller, (long long)height, (long long)width);
     if (opts->translate < 0 || opts->translate > smaller)
-        return vv_fail(VV_EINVAL,
-                       "transform: translate %lld is outside [0, %lld] for images of %lldx%lld",
-                       (long long)opts->translate, (long long)smaller, (long long)height,
-                       (long long)width);
+        return vv_fail(
+            VV_EINVAL, "transform: translate %lld is outside [0, %lld] for images of %lldx%lld",
+            (long long)opts->translate, (long long)smaller, (long long)height, (long long)width);
     if (channels > PIECE_BYTES)
         return vv_fail(VV_EINVAL, "transform: images have %lld channels, at most %d are handled",
                        (long long)channels, PIECE_BYTES);
     if (!opts->normalise)
         return VV_OK;
     if (channels > 4)
-        return vv_fail(VV_EINVAL, "transform: normalise knows mean and std of up to 4 channels, the "
-                                  "images have %lld; set normalise to false",
+        return vv_fail(VV_EINVAL,
+                       "transform: normalise knows mean and std of up to 4 channels, the "
+                       "images have %lld; set normalise to false",
                        (long long)channels);
     for (int64_t c = 0; c < channels; c++)
         if (!(spec->std[c] > 0))
-            return vv_fail(VV_EINVAL, "transform: normalise needs the std of channel %lld, which the "
-                                      "data set does not give; set normalise to false",
+            return vv_fail(VV_EINVAL,
+                           "transform: normalise needs the std of channel %lld, which the "
+                           "data set does not give; set normalise to false",
                            (long long)c);
     return VV_OK;
 }
@@ -128,8 +130,8 @@ static void mirror(const uint8_t *last, int64_t channels, int64_t count, uint8_t
 }
 
 /* Mirrors piecewise through a small buffer, so that the conversion stays one straight loop. */
-static void convert_mirrored(const vvi_transform *transform, const uint8_t *last, int64_t first_column,
-                             int64_t count, float *out)
+static void convert_mirrored(const vvi_transform *transform, const uint8_t *last,
+                             int64_t first_column, int64_t count, float *out)
 {
     uint8_t piece[PIECE_BYTES];
     const int64_t channels = transform->channels, most = PIECE_BYTES / channels;
@@ -141,7 +143,8 @@ static void convert_mirrored(const vvi_transform *transform, const uint8_t *last
     }
 }
 
-void vvi_transform_apply(const vvi_transform *transform, vvi_warp warp, const uint8_t *in, float *out)
+void vvi_transform_apply(const vvi_transform *transform, vvi_warp warp, const uint8_t *in,
+                         float *out)
 {
     const int64_t height = transform->height, width = transform->width;
     const int64_t channels = transform->channels;

@@ -16,8 +16,8 @@ typedef struct vvi_transform {
     int64_t radius; /* largest shift */
     bool flip;
     uint64_t seed;
-    /* [W,C], the same in each column: a pixel's value v becomes v * scale + bias; scale NULL = v / 255,
-       bias 0. */
+    /* [W,C], the same in each column: a pixel's value v becomes v * scale + bias; scale NULL = v /
+       255, bias 0. */
     float *scale, *bias;
 } vvi_transform;
 
@@ -27,7 +27,8 @@ VV_MUST_USE vv_status vvi_transform_init(vvi_transform *transform, const vv_samp
 void vvi_transform_fini(vvi_transform *transform);
 /* The warp sample `index` gets in `epoch`: a pure function of (seed, epoch, index). */
 vvi_warp vvi_transform_draw(const vvi_transform *transform, int64_t epoch, int64_t index);
-void vvi_transform_apply(const vvi_transform *transform, vvi_warp warp, const uint8_t *in, /* [H,W,C] */
+void vvi_transform_apply(const vvi_transform *transform, vvi_warp warp,
+                         const uint8_t *in, /* [H,W,C] */
                          float *out /* [H,W,C] */);
 
 #endif

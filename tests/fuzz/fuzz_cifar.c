@@ -1,4 +1,5 @@
-/* fuzz_cifar.c - CIFAR binary files: any bytes give whole records with labels 0 to 9, or a sentence. */
+/* fuzz_cifar.c - CIFAR binary files: any bytes give whole records with labels 0 to 9, or a
+ * sentence. */
 #include <stdlib.h>
 
 #include <vivace/memory.h>

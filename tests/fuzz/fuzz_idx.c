@@ -1,4 +1,5 @@
-/* fuzz_idx.c - IDX files, plain or compressed: any bytes give a tensor that fits them, or a sentence. */
+/* fuzz_idx.c - IDX files, plain or compressed: any bytes give a tensor that fits them, or a
+ * sentence. */
 #include <stdlib.h>
 #include <string.h>
 

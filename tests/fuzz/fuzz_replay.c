@@ -1,6 +1,6 @@
-/* fuzz_replay.c - runs a fuzz target without a fuzzer: `fuzz_x FOLDER [MUTATIONS]` feeds each file of the
- * folder, and for each so many mutations of it (2000 if not given): cuts, flipped bits, overwritten
- * bytes, repeated pieces; the same ones every time. */
+/* fuzz_replay.c - runs a fuzz target without a fuzzer: `fuzz_x FOLDER [MUTATIONS]` feeds each file
+ * of the folder, and for each so many mutations of it (2000 if not given): cuts, flipped bits,
+ * overwritten bytes, repeated pieces; the same ones every time. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

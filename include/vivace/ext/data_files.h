@@ -12,14 +12,14 @@ VV_BEGIN_DECLS
 /* *out = path of `name`, `name`.gz or `name`.zst in `dir`, the first that exists; VV_ENOTFOUND. */
 VV_API VV_MUST_USE vv_status vv_data_file_find(VV_OWNED char **out, const char *dir,
                                                const char *name);
-/* *out = the whole file; gzip and zstd (told by their first bytes) are unpacked. More than max_bytes
-   after unpacking is refused. */
+/* *out = the whole file; gzip and zstd (told by their first bytes) are unpacked. More than
+   max_bytes after unpacking is refused. */
 VV_API VV_MUST_USE vv_status vv_data_file_read(VV_OWNED void **out, size_t *bytes, const char *path,
                                                size_t max_bytes);
 /* *out = u8 tensor of an IDX file (the MNIST format) in `dir`, plain or compressed, with `ndim`
    dimensions. */
-VV_API VV_MUST_USE vv_status vv_idx_read(VV_OWNED vv_tensor **out, const char *dir, const char *name,
-                                         int ndim, size_t max_bytes);
+VV_API VV_MUST_USE vv_status vv_idx_read(VV_OWNED vv_tensor **out, const char *dir,
+                                         const char *name, int ndim, size_t max_bytes);
 /* Reads CIFAR binary files (records of one label byte and three 32x32 planes) of `dir` in the order
    of `names` (ended by NULL): images u8 [N,32,32,3], labels i32 [N]. */
 VV_API VV_MUST_USE vv_status vv_cifar_read(VV_OWNED vv_tensor **images, VV_OWNED vv_tensor **labels,
@@ -34,8 +34,8 @@ VV_API VV_MUST_USE vv_status vv_dataset_open_idx(VV_OWNED vv_dataset **out, cons
                                                  const vv_dataset_common *opts,
                                                  const char *system_dir, const char *split,
                                                  const vv_sample_spec *spec);
-/* In-memory set over tensors inputs [count, ...] and targets [count, ...], which it takes. Shapes and
-   types of `spec` are set from them; class targets (i32, spec->classes > 0) are checked. */
+/* In-memory set over tensors inputs [count, ...] and targets [count, ...], which it takes. Shapes
+   and types of `spec` are set from them; class targets (i32, spec->classes > 0) are checked. */
 VV_API VV_MUST_USE vv_status vv_dataset_from_tensors(VV_OWNED vv_dataset **out, const char *name,
                                                      const vv_sample_spec *spec,
                                                      VV_TAKES vv_tensor *inputs,

@@ -1,6 +1,6 @@
 /* test_data_files.c - readers refuse every file that is cut short or foreign with one sentence that
- * names file, expected and found; headers that lie about sizes allocate nothing; gzip and zstd are told
- * by content; folders are looked for in the stated order; no allocation failure leaks. */
+ * names file, expected and found; headers that lie about sizes allocate nothing; gzip and zstd are
+ * told by content; folders are looked for in the stated order; no allocation failure leaks. */
 #include "vv_test_files.h"
 
 #include <vivace/ext/data_files.h>
@@ -50,7 +50,8 @@ static void idx_headers_that_lie(void **state)
         unsigned char head[36];
         const char *says;
     } cases[] = {
-        {{0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, "that can exist"},
+        {{0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
+         "that can exist"},
         {{0, 0, 8, 2, 255, 255, 255, 255, 0, 0, 0, 16}, "expected 68719476732 bytes"},
         {{0, 0, 8, 9}, "found 9"},
         {{0, 0, 8, 0}, "found 0"},
@@ -61,7 +62,8 @@ static void idx_headers_that_lie(void **state)
         vv_tensor *tensor;
         vv_memory_peak_reset();
         const size_t before = vv_memory_peak_bytes();
-        assert_fails(vvi_idx_parse(&tensor, "liar", cases[c].head, sizeof cases[c].head), VV_EFORMAT);
+        assert_fails(vvi_idx_parse(&tensor, "liar", cases[c].head, sizeof cases[c].head),
+                     VV_EFORMAT);
         assert_says(cases[c].says);
         assert_in_range(vv_memory_peak_bytes() - before, 0, 4096);
     }
@@ -125,7 +127,7 @@ static void unpacks_gzip(void **state)
         assert_int_equal(gzwrite(file, plain + member * 50000, 50000), 50000);
         assert_int_equal(gzclose(file), Z_OK);
     }
-    assert_ok(vv_data_file_read(&data, &bytes, path, sizeof plain + 1));
+    assert_ok(vv_data_file_read(&data, &bytes, path, sizeof plain)); /* exactly the limit */
     assert_int_equal(bytes, sizeof plain);
     assert_memory_equal(data, plain, bytes);
     vv_dealloc(data);

@@ -119,9 +119,9 @@ static void counts_at_the_end_of_an_epoch(void **state)
         bool drop;
         int64_t batches, last;
     } cases[] = {
-        {10, 4, 0, false, 3, 2},  {10, 4, 0, true, 2, 4},  {8, 4, 0, false, 2, 4}, {8, 4, 0, true, 2, 4},
-        {10, 16, 0, false, 1, 10}, {10, 16, 0, true, 0, 0}, {10, 4, 5, false, 2, 1}, {10, 4, 5, true, 1, 4},
-        {10, 4, 99, false, 3, 2},
+        {10, 4, 0, false, 3, 2}, {10, 4, 0, true, 2, 4},    {8, 4, 0, false, 2, 4},
+        {8, 4, 0, true, 2, 4},   {10, 16, 0, false, 1, 10}, {10, 16, 0, true, 0, 0},
+        {10, 4, 5, false, 2, 1}, {10, 4, 5, true, 1, 4},    {10, 4, 99, false, 3, 2},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         vv_dataset *set = case_set(cases[c].count);
@@ -132,10 +132,13 @@ static void counts_at_the_end_of_an_epoch(void **state)
         opts.shuffle = true;
         vv_loader *loader = case_loader(set, &opts);
         assert_int_equal(vv_loader_batch_count(loader), cases[c].batches);
+        assert_int_equal(vv_loader_batch_size(loader), cases[c].batch);
+        int64_t rows = 0;
         for (int epoch = 0; epoch < 2; epoch++) {
             int64_t batches = 0, last = 0;
             for (vv_batch *batch; (batch = case_next(loader)) != NULL; vv_batch_free(batch)) {
                 batches++;
+                rows += epoch == 0 ? batch->count : 0;
                 last = batch->count;
                 assert_int_equal(batch->input->shape[0], last);
                 for (int64_t i = 0; i < last && cases[c].limit; i++)
@@ -143,6 +146,7 @@ static void counts_at_the_end_of_an_epoch(void **state)
             }
             assert_int_equal(batches, cases[c].batches);
             assert_int_equal(last, cases[c].last);
+            assert_int_equal(rows, vv_loader_sample_count(loader));
         }
         vv_loader_free(loader);
         vv_dataset_free(set);

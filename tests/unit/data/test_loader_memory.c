@@ -1,7 +1,7 @@
-/* test_loader_memory.c - in the steady state a loader allocates nothing; tensors somebody still holds
- * are never written; batches may outlive their loader; threads stop at once, whatever they are doing;
- * a failing sample or allocation is an error with the worker's sentence, leaks nothing, and the same
- * batch can be tried again. */
+/* test_loader_memory.c - in the steady state a loader allocates nothing; tensors somebody still
+ * holds are never written; batches may outlive their loader; threads stop at once, whatever they
+ * are doing; a failing sample or allocation is an error with the worker's sentence, leaks nothing,
+ * and the same batch can be tried again. */
 #include <pthread.h>
 #include <unistd.h>
 

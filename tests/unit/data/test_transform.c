@@ -1,6 +1,6 @@
 /* test_transform.c - the integer warp equals padding, cropping, mirroring and normalising done one
- * after the other, bit for bit; draws are a pure function of (seed, epoch, index), spread evenly over
- * all shifts, and the flip does not depend on the shift's range. */
+ * after the other, bit for bit; draws are a pure function of (seed, epoch, index), spread evenly
+ * over all shifts, and the flip does not depend on the shift's range. */
 #include "data_case.h"
 
 #include "data/transform.h"
@@ -90,7 +90,8 @@ static bool same(vvi_warp a, vvi_warp b)
 static void draws_are_pure_and_spread(void **state)
 {
     (void)state;
-    vvi_transform t = make(2, 1, true, 5), other = make(2, 1, true, 6), shifts = make(0, 2, false, 5);
+    vvi_transform t = make(2, 1, true, 5), other = make(2, 1, true, 6),
+                  shifts = make(0, 2, false, 5);
     vvi_transform flips = make(0, 0, true, 5);
     int seen[5][5] = {{0}}, flipped = 0, epoch_differs = 0, seed_differs = 0;
     const int draws = 5000;
