@@ -3,7 +3,7 @@
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec_math.h"
 
-enum { BLOCK = 4096 };
+enum { BLOCK = 512 };
 
 VVI_CLONES double vvi_row_sum(const float *x, int64_t n)
 {

@@ -1,4 +1,4 @@
-/* vec_rows.h - sums and maps over one contiguous run. Sums are f32 within 4096 elements, double beyond. */
+/* vec_rows.h - sums and maps over one contiguous run. Sums are f32 within 512 elements, double beyond. */
 #ifndef VVI_VEC_ROWS_H
 #define VVI_VEC_ROWS_H
 
