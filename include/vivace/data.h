@@ -1,8 +1,8 @@
 /* data.h - a sample is a pure function of (seed, epoch, index).
  *
- * A data set gives sample `index` on demand; a loader puts samples into batches in an order that is a
- * function of (seed, epoch) only, augments each as a function of (seed, epoch, index), and prefetches
- * on threads. Any position can be reached at once. */
+ * A data set gives sample `index` on demand; a loader puts samples into batches in an order that is
+ * a function of (seed, epoch) only, augments each as a function of (seed, epoch, index), and
+ * prefetches on threads. Any position can be reached at once. */
 #ifndef VIVACE_DATA_H
 #define VIVACE_DATA_H
 
@@ -19,8 +19,8 @@ typedef struct vv_sample_spec {
     vv_dtype input_dtype, target_dtype;
     int input_ndim, target_ndim;
     int64_t input_shape[VV_MAX_DIMS], target_shape[VV_MAX_DIMS];
-    int64_t classes;        /* 0 = not a classification set */
-    float mean[4], std[4];  /* per channel, of pixels / 255; std 0 = unknown */
+    int64_t classes;       /* 0 = not a classification set */
+    float mean[4], std[4]; /* per channel, of pixels / 255; std 0 = unknown */
 } vv_sample_spec;
 
 /* ---- ext: what a data set is ---- */
@@ -45,13 +45,13 @@ struct vv_dataset {
 typedef struct vv_dataset_common {
     const char *dir; /* folder; "" = $VIVACE_DATA/<name>, then the system's place */
 } vv_dataset_common;
-typedef struct vv_fetch_file { /* one file of the official distribution */
+typedef struct vv_fetch_file {       /* one file of the official distribution */
     const char *url, *name, *sha256; /* name: under the data set's folder; sha256 "" = unchecked */
 } vv_fetch_file;
 /* Default augmentation of a set's training split (applied by the loader). */
 typedef struct vv_image_transform {
     int64_t crop_pad;  /* random crop to the same size after padding each side by this many zeros */
-    int64_t translate; /* random shift of up to this many pixels, zero filled; with crop_pad: the larger */
+    int64_t translate; /* random shift of up to this many pixels; with crop_pad: the larger */
     bool flip;         /* mirrored left-right with probability 1/2 */
     bool normalise;    /* (pixel / 255 - mean) / std; else pixel / 255 */
 } vv_image_transform;
@@ -71,21 +71,20 @@ VV_API VV_MUST_USE vv_status vv_dataset_open(VV_OWNED vv_dataset **out, const vv
 VV_API VV_MUST_USE vv_status vv_dataset_read(vv_dataset *dataset, int64_t index, void *input,
                                              void *target);
 VV_API void vv_dataset_free(VV_TAKES vv_dataset *dataset);
-/* In-memory set over copies of the caller's arrays (own data in C programs): inputs [count, ...]. */
+/* In-memory set over copies of the caller's arrays (own data in C programs): inputs
+   [count, ...]. */
 VV_API VV_MUST_USE vv_status vv_dataset_from_arrays(VV_OWNED vv_dataset **out,
                                                     const vv_sample_spec *spec, int64_t count,
                                                     const void *inputs, const void *targets);
-/* Folder a data set's files are looked for in, in order; *out is the first that exists, VV_ENOTFOUND
-   with a sentence that says how to get the data if none does. */
+/* Folder a data set's files are looked for in, in order; *out is the first that exists,
+   VV_ENOTFOUND with a sentence that says how to get the data if none does. */
 VV_API VV_MUST_USE vv_status vv_dataset_find_dir(VV_OWNED char **out, const char *dir_option,
                                                  const char *name, const char *system_dir);
-/* Downloads the set's files into `dir` (NULL = $VIVACE_DATA/<name>), verifying each. base_url (NULL =
-   official) replaces everything before the last '/' of each url. */
-VV_API VV_MUST_USE vv_status vv_dataset_fetch(const vv_dataset_desc *desc, const char *dir,
-                                              const char *base_url,
-                                              void (*progress)(void *ctx, const char *file,
-                                                               int64_t done, int64_t total),
-                                              void *ctx);
+/* Downloads the set's files into `dir` (NULL = $VIVACE_DATA/<name>), verifying each. base_url (NULL
+   = official) replaces everything before the last '/' of each url. */
+VV_API VV_MUST_USE vv_status vv_dataset_fetch(
+    const vv_dataset_desc *desc, const char *dir, const char *base_url,
+    void (*progress)(void *ctx, const char *file, int64_t done, int64_t total), void *ctx);
 
 /* ---- batches ---- */
 typedef struct vv_batch {
@@ -94,14 +93,15 @@ typedef struct vv_batch {
     /* Set by methods that mix samples: row i also belongs to target mix_target[i] (same form as
        target) with weight mix_weight[i] in [0,1]; NULL = unmixed. */
     vv_tensor *mix_target;
-    vv_tensor *mix_weight; /* f32 [N]: weight of mix_target; target has the rest */
-    int64_t count;         /* N */
-    int64_t epoch, index;  /* which batch of which epoch */
-    int64_t *sample;       /* [N] index of each row in the data set */
+    vv_tensor *mix_weight;       /* f32 [N]: weight of mix_target; target has the rest */
+    int64_t count;               /* N */
+    int64_t epoch, index;        /* which batch of which epoch */
+    int64_t *sample;             /* [N] index of each row in the data set */
     struct vvi_batch_pool *pool; /* where a loader's batch returns to; NULL = made by hand */
 } vv_batch;
-/* Frees tensors, `sample` and the batch (a batch made by hand: all from vv_alloc and vv_tensor_new).
-   A loader's tensors go back to its pool; it writes to them again once nobody else holds them. */
+/* Frees tensors, `sample` and the batch (a batch made by hand: all from vv_alloc and
+   vv_tensor_new). A loader's tensors go back to its pool; it writes to them again once nobody else
+   holds them. */
 VV_API void vv_batch_free(VV_TAKES vv_batch *batch);
 /* Rows [first, first + count) as a batch that shares the tensors. */
 VV_API VV_MUST_USE vv_status vv_batch_rows(VV_OWNED vv_batch **out, vv_batch *batch, int64_t first,
@@ -111,14 +111,18 @@ typedef struct vv_loader_opts {
     int64_t batch_size;
     bool shuffle, drop_last;
     uint64_t seed;
-    int workers;  /* prefetch threads; 0 = in the caller's thread */
-    int prefetch; /* batches ahead */
+    int workers;   /* prefetch threads; 0 = in the caller's thread */
+    int prefetch;  /* batches ahead */
     int64_t limit; /* use only this many samples of the set; 0 = all */
     vv_image_transform transform;
     int rank, ranks; /* this process's share of each batch; 0, 1 */
 } vv_loader_opts;
-/* batch_size 128, no shuffle, keep the last, seed 0, 1 worker, prefetch 2, all, no transform, rank 0 of 1. */
-#define VV_LOADER_DEFAULTS {128, false, false, 0, 1, 2, 0, {0, 0, false, false}, 0, 1}
+/* batch_size 128, no shuffle, keep the last, seed 0, 1 worker, prefetch 2, all, no transform, rank
+ * 0 of 1. */
+#define VV_LOADER_DEFAULTS                                        \
+    {                                                             \
+        128, false, false, 0, 1, 2, 0, {0, 0, false, false}, 0, 1 \
+    }
 /* The data set must outlive the loader. A loader is used from one thread at a time. */
 VV_API VV_MUST_USE vv_status vv_loader_new(VV_OWNED vv_loader **out, vv_dataset *dataset,
                                            const vv_loader_opts *opts);
@@ -130,13 +134,14 @@ VV_API int64_t vv_loader_sample_count(const vv_loader *loader);
 /* Positions at a batch (0..batch_count; batch_count = the end) of an epoch, at a cost that does not
    depend on the position. */
 VV_API VV_MUST_USE vv_status vv_loader_seek(vv_loader *loader, int64_t epoch, int64_t batch);
-/* *out = next batch, NULL at the end of the epoch; the call after that gives the next epoch's first.
-   After a failure the position is unchanged: the same batch may be tried again. */
+/* *out = next batch, NULL at the end of the epoch; the call after that gives the next epoch's
+   first. After a failure the position is unchanged: the same batch may be tried again. */
 VV_API VV_MUST_USE vv_status vv_loader_next(vv_loader *loader, VV_OWNED vv_batch **out);
 /* Seconds the caller has waited in vv_loader_next so far. */
 VV_API double vv_loader_wait_seconds(const vv_loader *loader);
 VV_API VV_BORROWED vv_dataset *vv_loader_dataset(const vv_loader *loader);
-/* One sample through the transform, as training would see it in that epoch: f32 [H,W,C] into out. */
+/* One sample through the transform, as training would see it in that epoch: f32 [H,W,C] into out.
+ */
 VV_API VV_MUST_USE vv_status vv_loader_sample(vv_loader *loader, int64_t epoch, int64_t index,
                                               float *out);
 
