@@ -1,7 +1,7 @@
 /* test_train_cases.c - numbers of known faults (cases B1, B2, B4, B19, B23): losses and gradients count
  * each loss item once whatever the microbatch; clipping sees the whole gradient once; frozen means
  * bit-equal, also through a checkpoint; batch b trains with the learning rate of time b; a mixed batch
- * equals its soft targets. */
+ * equals its soft targets; a second pass over a batch repeats the first. */
 #include "train_test.h"
 
 #include <vivace/ops.h>
@@ -398,12 +398,77 @@ static void test_mixed(void **unused)
     free(dense.values);
 }
 
+/* ---- a second pass (SAM) ---- */
+
+static vv_status again(void *ctx, vv_event event, vv_state *state)
+{
+    int *passes = ctx;
+    double loss = -1.0;
+    if (event == VV_EVENT_BATCH_END) { /* not the moment */
+        assert_fails(vv_state_gradients(state, &loss), VV_ESTATE);
+        return VV_OK;
+    }
+    if (event != VV_EVENT_AFTER_TRAIN_BATCH)
+        return VV_OK;
+    vv_param *w = vv_module_param(vv_module_find(state->model->net, "0"), "weight");
+    vv_tensor *first, *weights;
+    assert_ok(vv_tensor_clone(&first, w->grad));
+    assert_ok(vv_tensor_clone(&weights, w->value));
+    vv_tensor_fill(w->value, 0.25); /* elsewhere the gradient is another one */
+    assert_ok(vv_state_gradients(state, NULL));
+    assert_memory_not_equal(first->data, w->grad->data, first->bytes);
+    assert_ok(vv_tensor_copy(w->value, weights));
+    assert_ok(vv_state_gradients(state, &loss)); /* and back here the same bits, dropout and all */
+    assert_memory_equal(first->data, w->grad->data, first->bytes);
+    assert_true(loss == state->train_loss);
+    vv_tensor_free(first);
+    vv_tensor_free(weights);
+    ++*passes;
+    return VV_OK;
+}
+
+static tt_weights run_again(vv_model *model, bool twice, int *passes)
+{
+    tt_data train;
+    tt_data_init(&train, 10, 5, true);
+    vv_callback *callbacks[] = {tt_listen_with(twice ? again : NULL, passes), NULL};
+    vv_trainer_opts opts = VV_TRAINER_DEFAULTS;
+    opts.model = model;
+    opts.train = train.loader;
+    opts.microbatch = 3; /* 3 and 2 */
+    opts.max_duration = "2ep";
+    opts.callbacks = callbacks;
+    vv_trainer *trainer;
+    assert_ok(vv_trainer_new(&trainer, &opts));
+    assert_ok(vv_trainer_fit(trainer));
+    tt_weights w = tt_weights_of(trainer);
+    vv_trainer_free(trainer);
+    tt_data_fini(&train);
+    return w;
+}
+
+/* Passes that are taken back leave no trace: running statistics move once per batch. */
+static void test_second_pass(void **unused)
+{
+    (void)unused;
+    for (int kind = 0; kind < 2; kind++) {
+        int passes = 0;
+        tt_weights once = run_again(kind ? bn_model() : tt_mlp(0.3), false, &passes);
+        tt_weights twice = run_again(kind ? bn_model() : tt_mlp(0.3), true, &passes);
+        assert_int_equal(passes, 4);
+        assert_same_bits(&once, &twice);
+        free(once.values);
+        free(twice.values);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_token_weighting), cmocka_unit_test(test_uneven_split),
         cmocka_unit_test(test_clipping),        cmocka_unit_test(test_frozen),
         cmocka_unit_test(test_learning_rate),   cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_second_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
