@@ -132,9 +132,56 @@ static void batched_products(void **state)
         }
 }
 
+/* Whichever allocation fails, prepare reports ENOMEM and leaves nothing behind. */
+static void prepare_survives_no_memory(void **state)
+{
+    (void)state;
+    for (int op = VV_OP_MATMUL; op <= VV_OP_CONV2D_GRAD_WEIGHT; op++) {
+        check c = {.op = (vv_op)op};
+        for (int d = 0; d < 2; d++)
+            c.attr.conv.stride[d] = c.attr.conv.dilation[d] = c.attr.conv.pad[d] = 1;
+        c.attr.conv.groups = 1;
+        if (op == VV_OP_MATMUL) {
+            memset(&c.attr, 0, sizeof c.attr);
+            c.attr.matmul.trans_b = 1;
+            add_in(&c, VV_BF16, SHAPE(300, 20), -1, 1);
+            add_in(&c, VV_BF16, SHAPE(30, 20), -1, 1);
+            add_in(&c, VV_F32, SHAPE(30), -1, 1);
+            add_out(&c, VV_F32, SHAPE(300, 30));
+        } else {
+            const int64_t image[] = {2, 6, 6, 8}, weights[] = {8, 8, 3, 3};
+            add_in(&c, VV_F32, 4, image, -1, 1);
+            add_in(&c, VV_F32, 4, op == VV_OP_CONV2D_GRAD_WEIGHT ? image : weights, -1, 1);
+            add_out(&c, VV_F32, 4, op == VV_OP_CONV2D_GRAD_WEIGHT ? weights : image);
+        }
+        const vv_kernel *kernel = cpu_kernel(&c);
+        vv_call call = {.op = c.op, .attr = &c.attr, .n_in = c.n_in, .n_out = 1, .in = c.in, .out = c.out};
+        const int64_t live = vv_memory_live_count();
+        size_t bytes;
+        uint64_t nth = 0;
+        vv_status status;
+        do {
+            vv_memory_fail_at(++nth);
+            vv_error_clear();
+            status = kernel->prepare(&call, &call.state, &bytes);
+            vv_memory_fail_at(0);
+            if (status != VV_OK) {
+                assert_int_equal(status, VV_ENOMEM);
+                assert_true(vv_error()[0]);
+                assert_int_equal(vv_memory_live_count(), live);
+            }
+        } while (status != VV_OK);
+        assert_true(nth > 2);
+        kernel->release(call.state);
+        assert_int_equal(vv_memory_live_count(), live);
+        check_free(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prepare_survives_no_memory),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(products),
         cmocka_unit_test(batched_products),
