@@ -18,24 +18,17 @@ static vv_status open_loader(vv_dataset **set, vv_loader **loader, const char *d
     return vv_loader_new(loader, *set, &opts);
 }
 
-static vv_status train(vv_loader *train_set, vv_loader *eval_set, const char *duration)
+static vv_status train(vv_model *model, vv_loader *train_set, vv_loader *eval_set, const char *duration)
 {
-    vv_model *model;
-    vv_trainer *trainer = NULL;
-    vv_method *smooth = NULL, *blur = NULL;
-    vv_status status;
-    double accuracy;
-    vv_resnet9_opts width = {.width = 16};
-    VV_TRY(vv_model_build(&model, &vv_model_resnet9, &width, &vv_loader_dataset(train_set)->spec, 17));
-
     vv_trainer_opts o = VV_TRAINER_DEFAULTS;
     o.model = model; /* taken, like the methods: also if this fails */
     o.train = train_set;
     o.eval = eval_set;
     o.max_duration = duration;
-    if (vv_method_make(&smooth, "label_smoothing", NULL) || vv_method_make(&blur, "blurpool", NULL))
-        fprintf(stderr, "%s\n", vv_error());
-    o.methods = VV_LIST(smooth, blur);
+    o.methods = VV_LIST(vv_label_smoothing(0.1), vv_blurpool(NULL));
+    vv_trainer *trainer;
+    vv_status status;
+    double accuracy;
     VV_GO(vv_trainer_new(&trainer, &o));
     VV_GO(vv_trainer_fit(trainer));
     VV_GO(vv_state_metric(vv_trainer_state(trainer), "eval", "accuracy", &accuracy));
@@ -45,21 +38,29 @@ out:
     return status;
 }
 
-int main(int argc, char **argv)
+static vv_status run(const char *dir, const char *duration)
 {
     vv_dataset *sets[2] = {NULL, NULL};
     vv_loader *loaders[2] = {NULL, NULL};
-    const char *dir = argc > 1 ? argv[1] : "";
-    vv_status status = open_loader(&sets[0], &loaders[0], dir, "train");
-    if (status == VV_OK)
-        status = open_loader(&sets[1], &loaders[1], dir, "eval");
-    if (status == VV_OK)
-        status = train(loaders[0], loaders[1], argc > 2 ? argv[2] : "2ep");
-    if (status != VV_OK)
-        fprintf(stderr, "%s\n", vv_error());
+    vv_model *model;
+    vv_resnet9_opts width = {.width = 16};
+    vv_status status;
+    VV_GO(open_loader(&sets[0], &loaders[0], dir, "train"));
+    VV_GO(open_loader(&sets[1], &loaders[1], dir, "eval"));
+    VV_GO(vv_model_build(&model, &vv_model_resnet9, &width, &sets[0]->spec, 17));
+    VV_GO(train(model, loaders[0], loaders[1], duration));
+out:
     for (int i = 0; i < 2; i++) {
         vv_loader_free(loaders[i]);
         vv_dataset_free(sets[i]);
     }
-    return status != VV_OK;
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    if (run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "2ep") == VV_OK)
+        return 0;
+    fprintf(stderr, "%s\n", vv_error());
+    return 1;
 }
