@@ -13,7 +13,8 @@ typedef struct numbers { /* what a logger heard */
 
 static numbers *heard;
 
-static inline vv_status hear(vv_logger *logger, const vv_state *state, const char *name, double value)
+static inline vv_status hear(vv_logger *logger, const vv_state *state, const char *name,
+                             double value)
 {
     (void)logger;
     if (heard && heard->count < 256) {

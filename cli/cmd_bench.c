@@ -1,4 +1,5 @@
-/* cmd_bench.c - `vivace bench step`: how fast a training step is, against the machine's own peak. */
+/* cmd_bench.c - `vivace bench step`: how fast a training step is, against the machine's own
+ * peak. */
 #include "cli.h"
 
 #include <stdlib.h>
@@ -33,8 +34,12 @@ static const vv_field bench_fields[] = {
     {.name = "fuse", .help = "fusion passes on", .type = VV_FIELD_BOOL, .offset = AT(fuse), .fallback = "true"},
     {.name = NULL},
 };
-static const vv_desc bench_desc = {.kind = "benchmark", .name = "bench step", .summary = "a training step",
-                                   .cite = "", .domains = "any", .fields = bench_fields,
+static const vv_desc bench_desc = {.kind = "benchmark",
+                                   .name = "bench step",
+                                   .summary = "a training step",
+                                   .cite = "",
+                                   .domains = "any",
+                                   .fields = bench_fields,
                                    .opts_size = sizeof(bench_opts)};
 
 typedef struct bench {
@@ -83,8 +88,10 @@ static vv_status apply_methods(bench *b)
             memset(&state, 0, sizeof state);
             state.model = b->model;
             if (!method->surgery)
-                status = vv_fail(VV_EINVAL, "bench step: %s changes no layers; only surgery methods can "
-                                 "be benchmarked here", name);
+                status = vv_fail(VV_EINVAL,
+                                 "bench step: %s changes no layers; only surgery methods can "
+                                 "be benchmarked here",
+                                 name);
             else
                 status = method->type->apply(method, VV_EVENT_INIT, &state);
         }
@@ -105,12 +112,14 @@ static vv_status set_up(bench *b)
     VV_GO(vv_dataset_find(&set_desc, "synthetic"));
     VV_GO(vv_alloc(&opts, set_desc->desc.opts_size + 1));
     VV_GO(vv_opts_init(&set_desc->desc, opts));
-    snprintf(settings, sizeof settings, "like=%.40s,count=%lld,height=%lld,width=%lld", b->opts.data,
-             (long long)b->opts.batch, (long long)b->opts.size, (long long)b->opts.size);
+    snprintf(settings, sizeof settings, "like=%.40s,count=%lld,height=%lld,width=%lld",
+             b->opts.data, (long long)b->opts.batch, (long long)b->opts.size,
+             (long long)b->opts.size);
     VV_GO(vv_opts_set_all(&set_desc->desc, opts, settings));
     VV_GO(vv_dataset_open(&set, set_desc, opts, "train"));
     spec = set->spec;
-    int64_t shape[4] = {b->opts.batch, spec.input_shape[0], spec.input_shape[1], spec.input_shape[2]};
+    int64_t shape[4] = {b->opts.batch, spec.input_shape[0], spec.input_shape[1],
+                        spec.input_shape[2]};
     VV_GO(vv_tensor_new(&b->input, VV_F32, 4, shape));
     VV_GO(vv_tensor_new(&b->target, VV_I32, 1, shape));
     vv_rng rng = vv_rng_at(1, "bench", 0);
@@ -182,7 +191,8 @@ static vv_status micro_step(bench *b, int64_t first, int64_t count, int64_t *flo
     VV_GO(vv_graph_status(g));
     VV_GO(vv_grad(g, loss, b->nodes + n + 1, n, b->nodes + 1));
     for (int i = 0; i < n; i++)
-        VV_GO(vv_bind_output(b->nodes[1 + i], b->params[i]->grad, first ? VV_BIND_ADD : VV_BIND_WRITE));
+        VV_GO(vv_bind_output(b->nodes[1 + i], b->params[i]->grad,
+                             first ? VV_BIND_ADD : VV_BIND_WRITE));
     b->nodes[0] = loss;
     VV_GO(vv_eval(g, b->nodes, n + 1));
     vv_graph_stats stats;
@@ -200,7 +210,8 @@ static vv_status one_step(bench *b, double *forward_backward, int64_t *flops)
     int64_t micro = b->opts.microbatch ? b->opts.microbatch : b->opts.batch;
     *flops = 0;
     for (int64_t first = 0; first < b->opts.batch; first += micro)
-        VV_TRY(micro_step(b, first, micro < b->opts.batch - first ? micro : b->opts.batch - first, flops));
+        VV_TRY(micro_step(b, first, micro < b->opts.batch - first ? micro : b->opts.batch - first,
+                          flops));
     *forward_backward = vv_clock() - start;
     return vv_optimizer_step(b->optimizer);
 }
@@ -293,23 +304,27 @@ static void report(const bench *b, const result *r, bool json, vv_str *out)
                     (long long)b->opts.batch, precisions[b->precision], vv_threads(),
                     vv_backend_name(b->opts.backend ? vv_backend_find(backends[b->opts.backend])
                                                     : vv_backend_default()));
-        vv_str_addf(out, "%.1f samples/s, %.1f ms a step (median of %lld), %.1f GFLOP/s = %.1f%% of the "
-                    "measured peak %.1f\n", rate, r->step_ms, (long long)b->opts.steps, r->gflops,
-                    percent, r->peak);
+        vv_str_addf(out,
+                    "%.1f samples/s, %.1f ms a step (median of %lld), %.1f GFLOP/s = %.1f%% of the "
+                    "measured peak %.1f\n",
+                    rate, r->step_ms, (long long)b->opts.steps, r->gflops, percent, r->peak);
         vv_str_addf(out, "memory: slab %.1f MB planned, %.1f MB used; process peak %.1f MB\n",
                     (double)stats.planned_bytes / 1e6, (double)stats.peak_bytes / 1e6,
                     (double)vv_memory_peak_bytes() / 1e6);
         vv_graph_profile(b->graph, add_op, &table);
-        vv_str_addf(out, "  %-20s %-10s %6.1f calls %9.2f ms\n", "optimizer", "", 1.0, r->optimizer_ms);
+        vv_str_addf(out, "  %-20s %-10s %6.1f calls %9.2f ms\n", "optimizer", "", 1.0,
+                    r->optimizer_ms);
         return;
     }
-    vv_str_addf(out, "{\"model\": \"%s\", \"batch\": %lld, \"precision\": \"%s\", \"threads\": %d, "
-                "\"samples_per_second\": %.3f, \"step_ms\": %.4f, \"gflops\": %.3f, \"peak_gflops\": %.3f, "
-                "\"percent_of_peak\": %.2f, \"peak_memory_bytes\": %zu, \"planned_memory_bytes\": %zu, "
-                "\"used_memory_bytes\": %zu, \"by_op\": {",
-                b->opts.model, (long long)b->opts.batch, precisions[b->precision], vv_threads(), rate,
-                r->step_ms, r->gflops, r->peak, percent, vv_memory_peak_bytes(), stats.planned_bytes,
-                stats.peak_bytes);
+    vv_str_addf(
+        out,
+        "{\"model\": \"%s\", \"batch\": %lld, \"precision\": \"%s\", \"threads\": %d, "
+        "\"samples_per_second\": %.3f, \"step_ms\": %.4f, \"gflops\": %.3f, \"peak_gflops\": %.3f, "
+        "\"percent_of_peak\": %.2f, \"peak_memory_bytes\": %zu, \"planned_memory_bytes\": %zu, "
+        "\"used_memory_bytes\": %zu, \"by_op\": {",
+        b->opts.model, (long long)b->opts.batch, precisions[b->precision], vv_threads(), rate,
+        r->step_ms, r->gflops, r->peak, percent, vv_memory_peak_bytes(), stats.planned_bytes,
+        stats.peak_bytes);
     vv_graph_profile(b->graph, add_op, &table);
     for (int k = 0; k < table.count; k++)
         vv_str_addf(out, "\"%s\": %.4f, ", table.names[k], table.ms[k]);
@@ -359,6 +374,6 @@ static int bench_run(int argc, char **argv)
     return code;
 }
 
-const cli_verb cli_bench = {"bench", "step [key=value ...] [--json]",
-                            "Measures a training step on this machine (model=, batch=, precision=, ...).",
-                            bench_run};
+const cli_verb cli_bench = {
+    "bench", "step [key=value ...] [--json]",
+    "Measures a training step on this machine (model=, batch=, precision=, ...).", bench_run};

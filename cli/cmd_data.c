@@ -81,7 +81,8 @@ static int data(int argc, char **argv)
 {
     const char *dir = NULL, *from = NULL;
     cli_args args;
-    const cli_option options[] = {{"--dir", NULL, &dir}, {"--from", NULL, &from}, {NULL, NULL, NULL}};
+    const cli_option options[] = {
+        {"--dir", NULL, &dir}, {"--from", NULL, &from}, {NULL, NULL, NULL}};
     int code = cli_parse(&cli_data, argc, argv, options, 2, &args);
     const char *what = args.words[0], *name = args.words[1];
     cli_args_fini(&args);

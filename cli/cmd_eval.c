@@ -1,4 +1,5 @@
-/* cmd_eval.c - `vivace eval` and `vivace predict`: what a trained model is worth, and what it says. */
+/* cmd_eval.c - `vivace eval` and `vivace predict`: what a trained model is worth, and what it
+ * says. */
 #include "cli.h"
 
 #include <string.h>
@@ -27,11 +28,13 @@ static vv_status load_run(loaded *l, const char *run, const char *recipe, const 
     VV_TRY(vv_str_status(&l->recipe_path));
     bool folder = is_file(vv_str_text(&l->recipe_path));
     if (!folder && !recipe)
-        return vv_fail(VV_ENOTFOUND,
-                       "%s: neither a run's folder (it has no recipe.yaml) nor, without --recipe, a "
-                       "checkpoint that can be used", run);
-    VV_TRY(vv_recipe_load(&l->recipe, recipe ? recipe : vv_str_text(&l->recipe_path), args->overrides,
-                          args->override_count));
+        return vv_fail(
+            VV_ENOTFOUND,
+            "%s: neither a run's folder (it has no recipe.yaml) nor, without --recipe, a "
+            "checkpoint that can be used",
+            run);
+    VV_TRY(vv_recipe_load(&l->recipe, recipe ? recipe : vv_str_text(&l->recipe_path),
+                          args->overrides, args->override_count));
     if (folder)
         VV_TRY(vv_checkpoint_latest(&l->checkpoint_path, run));
     vv_run_opts opts = VV_RUN_DEFAULTS;
@@ -105,7 +108,8 @@ static vv_status print_predictions(vv_run *run, const vv_tensor *logits, bool js
         int32_t label = -1;
         VV_TRY(vv_dataset_read(set, i, NULL, &label));
         const char *name = set->class_names ? set->class_names[best] : "";
-        printf(json ? "{\"index\": %lld, \"class\": %lld, \"name\": \"%s\", \"logit\": %.6g, \"target\": %d}\n"
+        printf(json ? "{\"index\": %lld, \"class\": %lld, \"name\": \"%s\", \"logit\": %.6g, "
+                      "\"target\": %d}\n"
                     : "%lld\t%lld\t%s\t%.6g\t%d\n",
                (long long)i, (long long)best, name, vv_tensor_get(logits, i * classes + best),
                (int)label);

@@ -1,4 +1,5 @@
-/* cmd_list.c - `vivace list` and `vivace describe`: what this build has, read from the descriptors. */
+/* cmd_list.c - `vivace list` and `vivace describe`: what this build has, read from the
+ * descriptors. */
 #include "cli.h"
 
 #include <string.h>

@@ -107,8 +107,8 @@ static int train(int argc, char **argv)
         else if (command_line(&command, "train", argc, argv) != VV_OK)
             code = cli_fail();
         else
-            code = train_recipe(args.words[0], &args, run_dir ? run_dir : vv_str_text(&dir), json, fresh,
-                                synthetic, vv_str_text(&command));
+            code = train_recipe(args.words[0], &args, run_dir ? run_dir : vv_str_text(&dir), json,
+                                fresh, synthetic, vv_str_text(&command));
     }
     vv_str_fini(&dir);
     vv_str_fini(&command);
@@ -148,4 +148,5 @@ const cli_verb cli_train = {
     "train", "RECIPE [key=value ...] [--run-dir DIR] [--json] [--no-resume] [--synthetic]",
     "Trains what a recipe says; the same command continues an interrupted run.", train};
 const cli_verb cli_check = {"check", "RECIPE [key=value ...] [--synthetic]",
-                            "Prints a recipe's plan, or why it cannot work, without training.", check};
+                            "Prints a recipe's plan, or why it cannot work, without training.",
+                            check};

@@ -11,8 +11,9 @@
 
 #include "vvi_config.h"
 
-static const cli_verb *const verbs[] = {&cli_train,    &cli_check, &cli_eval, &cli_predict, &cli_list,
-                                        &cli_describe, &cli_bench, &cli_data,  &cli_compare};
+static const cli_verb *const verbs[] = {&cli_train,   &cli_check, &cli_eval,
+                                        &cli_predict, &cli_list,  &cli_describe,
+                                        &cli_bench,   &cli_data,  &cli_compare};
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 static const char *verb_at(const void *ctx, int i)
@@ -51,7 +52,8 @@ static const char *option_at(const void *ctx, int i)
     return ((const cli_option *)ctx)[i].name;
 }
 
-static int take_option(const cli_verb *verb, const cli_option *options, int argc, char **argv, int *i)
+static int take_option(const cli_verb *verb, const cli_option *options, int argc, char **argv,
+                       int *i)
 {
     int count = 0;
     for (; options && options[count].name; count++) {
@@ -67,7 +69,8 @@ static int take_option(const cli_verb *verb, const cli_option *options, int argc
             *option->text = argv[++*i];
             return CLI_DONE;
         }
-        if (option->text && strncmp(argv[*i], option->name, length) == 0 && argv[*i][length] == '=') {
+        if (option->text && strncmp(argv[*i], option->name, length) == 0 &&
+            argv[*i][length] == '=') {
             *option->text = argv[*i] + length + 1;
             return CLI_DONE;
         }
@@ -136,7 +139,8 @@ void cli_watch_interrupt(vv_trainer *trainer)
 
 static int help(FILE *to)
 {
-    fputs("Vivace trains deep networks faster by changing the algorithm.\n\nusage: vivace VERB ...\n\n",
+    fputs("Vivace trains deep networks faster by changing the algorithm.\n\nusage: vivace VERB "
+          "...\n\n",
           to);
     for (int i = 0; i < VERBS; i++)
         fprintf(to, "  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
@@ -148,7 +152,8 @@ int main(int argc, char **argv)
 {
     if (argc < 2)
         return help(stderr);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0)
         return help(stdout);
     if (strcmp(argv[1], "--version") == 0) {
         puts("vivace " VVI_VERSION);

@@ -17,7 +17,8 @@ int main(void)
         for (int k = 0; k < 8; k++)
             pixels[i * 8 + k] = (float)(vv_rng_uniform(&rng) + classes[i]);
     }
-    if (vv_mlp_new(&net, 8, 3, &opts) || vv_module_init_default(net, 1) || vv_graph_new(&graph, NULL)) {
+    if (vv_mlp_new(&net, 8, 3, &opts) || vv_module_init_default(net, 1) ||
+        vv_graph_new(&graph, NULL)) {
         fprintf(stderr, "%s\n", vv_error());
         return 1;
     }
@@ -29,7 +30,8 @@ int main(void)
         fprintf(stderr, "%s\n", vv_error());
         return 1;
     }
-    printf("%lld parameters, loss %.3f (guessing: 1.099)\n", (long long)vv_module_param_count(net), loss);
+    printf("%lld parameters, loss %.3f (guessing: 1.099)\n", (long long)vv_module_param_count(net),
+           loss);
     vv_graph_free(graph);
     vv_module_free(net);
     return 0;

@@ -1,10 +1,12 @@
-/* train_fashion.c - trains a ResNet-9 on Fashion-MNIST with two methods, from C: the same as a recipe says
- * in ten lines. Arguments: the folder of the data ("" = where the system keeps it), the duration. */
+/* train_fashion.c - trains a ResNet-9 on Fashion-MNIST with two methods, from C: the same as a
+ * recipe says in ten lines. Arguments: the folder of the data ("" = where the system keeps it), the
+ * duration. */
 #include <stdio.h>
 
 #include <vivace/vivace.h>
 
-static vv_status open_loader(vv_dataset **set, vv_loader **loader, const char *dir, const char *split)
+static vv_status open_loader(vv_dataset **set, vv_loader **loader, const char *dir,
+                             const char *split)
 {
     const vv_dataset_desc *desc = &vv_dataset_fashion_mnist;
     vv_fashion_mnist_opts where = {.common = {.dir = dir}};
@@ -18,7 +20,8 @@ static vv_status open_loader(vv_dataset **set, vv_loader **loader, const char *d
     return vv_loader_new(loader, *set, &opts);
 }
 
-static vv_status train(vv_model *model, vv_loader *train_set, vv_loader *eval_set, const char *duration)
+static vv_status train(vv_model *model, vv_loader *train_set, vv_loader *eval_set,
+                       const char *duration)
 {
     vv_trainer_opts o = VV_TRAINER_DEFAULTS;
     o.model = model; /* taken, like the methods: also if this fails */

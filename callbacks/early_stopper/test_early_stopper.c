@@ -1,11 +1,11 @@
-/* test_early_stopper.c - with patience P the run ends at the first evaluation more than P after the best
- * value; an improvement must exceed min_delta; less-is-better metrics are known; a wrong name is told at
- * the start; what it remembers survives a resume. */
-#include "callbacks/early_stopper/early_stopper.h"
+/* test_early_stopper.c - with patience P the run ends at the first evaluation more than P after the
+ * best value; an improvement must exceed min_delta; less-is-better metrics are known; a wrong name
+ * is told at the start; what it remembers survives a resume. */
+#include <vivace/early_stopper.h>
 #include "unit/train/train_test.h"
 
-/* The callback fed with epochs' values of the training loss; returns the epoch at which it stops, 0 if
-   it does not. With `break_at` its memory goes through a record before that epoch. */
+/* The callback fed with epochs' values of the training loss; returns the epoch at which it stops, 0
+   if it does not. With `break_at` its memory goes through a record before that epoch. */
 static int stops_at(const char *patience, double min_delta, const double *losses, int count,
                     int break_at)
 {

@@ -1,7 +1,7 @@
-/* test_lr_monitor.c - one number per batch and group, named after the optimizer, equal to the rate the
- * batch was trained with. */
+/* test_lr_monitor.c - one number per batch and group, named after the optimizer, equal to the rate
+ * the batch was trained with. */
 #include "callbacks/callback_test.h"
-#include "callbacks/lr_monitor/lr_monitor.h"
+#include <vivace/lr_monitor.h>
 
 static void test_numbers(void **unused)
 {

@@ -1,6 +1,6 @@
 /* nan_monitor.c - the nan_monitor callback. It looks once the batch's loss is known and before the
- * optimizer steps, so the weights and the last checkpoint stay sound, and no value is read that the step
- * does not read anyway. */
+ * optimizer steps, so the weights and the last checkpoint stay sound, and no value is read that the
+ * step does not read anyway. */
 #include "nan_monitor.h"
 
 #include <math.h>

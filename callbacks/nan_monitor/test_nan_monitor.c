@@ -1,7 +1,7 @@
-/* test_nan_monitor.c - a run whose loss becomes NaN (or infinite) ends with a sentence that names the
- * batch, and with the weights it had before that batch; without the callback it would go on. */
+/* test_nan_monitor.c - a run whose loss becomes NaN (or infinite) ends with a sentence that names
+ * the batch, and with the weights it had before that batch; without the callback it would go on. */
 #include "callbacks/callback_test.h"
-#include "callbacks/nan_monitor/nan_monitor.h"
+#include <vivace/nan_monitor.h>
 
 typedef struct spoiler {
     double value;   /* put into the input of batch 2 */
@@ -13,7 +13,8 @@ static vv_status spoil(void *ctx, vv_event event, vv_state *state)
     spoiler *s = ctx;
     if (event == VV_EVENT_BATCH_START && state->time.batch == 2)
         vv_tensor_fill(state->batch->input, s->value);
-    if (event == VV_EVENT_BATCH_START || event == VV_EVENT_FIT_END || event == VV_EVENT_AFTER_BACKWARD) {
+    if (event == VV_EVENT_BATCH_START || event == VV_EVENT_FIT_END ||
+        event == VV_EVENT_AFTER_BACKWARD) {
         const vv_tensor *w =
             vv_module_param(vv_module_find(state->model->net, "0"), "weight")->value;
         s->finite_after = true;

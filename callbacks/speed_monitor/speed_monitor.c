@@ -1,5 +1,5 @@
-/* speed_monitor.c - the speed_monitor callback: rates over a sliding window of batches, in training time
- * (evaluation and saving not counted), and training and evaluation seconds. */
+/* speed_monitor.c - the speed_monitor callback: rates over a sliding window of batches, in training
+ * time (evaluation and saving not counted), and training and evaluation seconds. */
 #include "speed_monitor.h"
 
 #include <vivace/memory.h>
@@ -81,8 +81,8 @@ static void fini(vv_callback *callback)
 }
 
 const vv_callback_desc vv_callback_speed_monitor = {
-    .desc = {"callback", "speed_monitor", "Logs throughput and where the time goes.", "", "any", fields,
-             sizeof(vv_speed_monitor_opts)},
+    .desc = {"callback", "speed_monitor", "Logs throughput and where the time goes.", "", "any",
+             fields, sizeof(vv_speed_monitor_opts)},
     .events = VV_EVENT_BIT(VV_EVENT_BATCH_END) | VV_EVENT_BIT(VV_EVENT_AFTER_BACKWARD) |
               VV_EVENT_BIT(VV_EVENT_EVAL_BEFORE_ALL) | VV_EVENT_BIT(VV_EVENT_EVAL_AFTER_ALL),
     .self_size = sizeof(speed_monitor),

@@ -1,7 +1,7 @@
 /* test_speed_monitor.c - rates come from training time over the window and appear once it is full;
  * evaluation time is apart and survives a record. */
 #include "callbacks/callback_test.h"
-#include "callbacks/speed_monitor/speed_monitor.h"
+#include <vivace/speed_monitor.h>
 
 static vv_status slow(void *ctx, vv_event event, vv_state *state)
 {

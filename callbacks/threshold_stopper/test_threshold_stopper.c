@@ -1,8 +1,8 @@
-/* test_threshold_stopper.c - the run ends at the first evaluation (or epoch, or batch) whose value is
- * better than the threshold, in the metric's own direction; a threshold never reached changes nothing;
- * the threshold must be given; a wrong name is told at the start. */
+/* test_threshold_stopper.c - the run ends at the first evaluation (or epoch, or batch) whose value
+ * is better than the threshold, in the metric's own direction; a threshold never reached changes
+ * nothing; the threshold must be given; a wrong name is told at the start. */
 #include "callbacks/callback_test.h"
-#include "callbacks/threshold_stopper/threshold_stopper.h"
+#include <vivace/threshold_stopper.h>
 
 static vv_timestamp run(const char *monitor, const char *label, double threshold, bool on_batch,
                         vv_status expected)

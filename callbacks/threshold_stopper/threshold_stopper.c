@@ -75,8 +75,8 @@ static vv_status apply(vv_callback *callback, vv_event event, vv_state *state)
 }
 
 const vv_callback_desc vv_callback_threshold_stopper = {
-    .desc = {"callback", "threshold_stopper", "Ends a run whose metric has reached a target.", "", "any",
-             fields, sizeof(vv_threshold_stopper_opts)},
+    .desc = {"callback", "threshold_stopper", "Ends a run whose metric has reached a target.", "",
+             "any", fields, sizeof(vv_threshold_stopper_opts)},
     .events = VV_EVENT_BIT(VV_EVENT_FIT_START) | VV_EVENT_BIT(VV_EVENT_BATCH_END) |
               VV_EVENT_BIT(VV_EVENT_EPOCH_END) | VV_EVENT_BIT(VV_EVENT_EVAL_AFTER_ALL),
     .apply = apply,

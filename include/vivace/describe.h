@@ -1,6 +1,6 @@
 /* describe.h - described types: every configurable thing (method, model, data set, optimizer,
- * schedule, callback, logger) has one table of settings. Recipes, `key=value` overrides, the command
- * line's `describe`, documentation and checkpoints all read that table. */
+ * schedule, callback, logger) has one table of settings. Recipes, `key=value` overrides, the
+ * command line's `describe`, documentation and checkpoints all read that table. */
 #ifndef VIVACE_DESCRIBE_H
 #define VIVACE_DESCRIBE_H
 
@@ -56,7 +56,8 @@ VV_API VV_MUST_USE vv_status vv_opts_copy(const vv_desc *desc, void *dst, const 
    wrong type: an error that names key, value and range. */
 VV_API VV_MUST_USE vv_status vv_opts_set(const vv_desc *desc, void *opts, const char *key,
                                          const char *value);
-/* Sets "key=value,key=value" (commas inside [] belong to the value); fields not named keep their value. */
+/* Sets "key=value,key=value" (commas inside [] belong to the value); fields not named keep their
+   value. */
 VV_API VV_MUST_USE vv_status vv_opts_set_all(const vv_desc *desc, void *opts, const char *settings);
 /* Checks every field against its limits (for structs filled in C). */
 VV_API VV_MUST_USE vv_status vv_opts_check(const vv_desc *desc, const void *opts);
@@ -68,7 +69,8 @@ VV_API void vv_opts_to_json(const vv_desc *desc, const void *opts, vv_str *out);
 VV_API void vv_opts_fini(const vv_desc *desc, void *opts);
 /* The field called `name`, NULL if there is none. */
 VV_API VV_BORROWED const vv_field *vv_desc_field(const vv_desc *desc, const char *name);
-/* {"name", "summary", "domains", "cite", "fields":[{"name","type","default","help","min","max","choices"}]}. */
+/* {"name", "summary", "domains", "cite",
+   "fields":[{"name","type","default","help","min","max","choices"}]}. */
 VV_API void vv_desc_to_json(const vv_desc *desc, vv_str *out);
 
 VV_END_DECLS

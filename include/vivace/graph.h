@@ -34,7 +34,8 @@ typedef struct vv_graph_opts {
     bool in_place;             /* in-place pass on */
     bool profile;              /* time each instruction */
 } vv_graph_opts;
-/* backend, precision, eager, fuse, in_place, profile. VV_EAGER=1 in the environment forces eager. */
+/* backend, precision, eager, fuse, in_place, profile. VV_EAGER=1 in the environment forces
+   eager. */
 #define VV_GRAPH_DEFAULTS {NULL, VV_PRECISION_FP32, false, true, true, false}
 
 VV_API VV_MUST_USE vv_status vv_graph_new(VV_OWNED vv_graph **out, const vv_graph_opts *opts);
@@ -45,8 +46,8 @@ VV_API void vv_graph_reset(vv_graph *graph);
 VV_API VV_MUST_USE vv_status vv_graph_status(const vv_graph *graph);
 
 /* Random nodes draw from (seed, step, order of creation, element). `first_item` is the index of the
-   graph's first row within the whole batch: dropout of row i uses element i + first_item, so that the
-   microbatch size does not change the draws. Call after vv_graph_reset. */
+   graph's first row within the whole batch: dropout of row i uses element i + first_item, so that
+   the microbatch size does not change the draws. Call after vv_graph_reset. */
 VV_API void vv_graph_set_rng(vv_graph *graph, uint64_t seed, uint64_t step, int64_t first_item);
 /* Switches vv_update off (second pass of SAM, evaluation) or on (default). */
 VV_API void vv_graph_set_updates(vv_graph *graph, bool on);
@@ -54,10 +55,12 @@ VV_API void vv_graph_set_updates(vv_graph *graph, bool on);
 VV_API void vv_graph_push_scope(vv_graph *graph, const char *name);
 VV_API void vv_graph_pop_scope(vv_graph *graph);
 
-/* A node for a tensor's value (parameter, batch). The same tensor gives the same node within a step.
-   The tensor is kept until the reset. Changing its contents before vv_eval changes what is read. */
+/* A node for a tensor's value (parameter, batch). The same tensor gives the same node within a
+   step. The tensor is kept until the reset. Changing its contents before vv_eval changes what is
+   read. */
 VV_API VV_BORROWED vv_node *vv_leaf(vv_graph *graph, vv_tensor *tensor);
-/* Leaf of one f32 number ([]). Its value is not part of the structure, so it may change each step. */
+/* Leaf of one f32 number ([]). Its value is not part of the structure, so it may change each
+   step. */
 VV_API VV_BORROWED vv_node *vv_scalar(vv_graph *graph, double value);
 /* Leaf with a copy of the caller's data. */
 VV_API VV_BORROWED vv_node *vv_data(vv_graph *graph, vv_dtype dtype, int ndim, const int64_t *shape,
@@ -79,11 +82,12 @@ VV_API VV_MUST_USE vv_status vv_bind_output(vv_node *node, vv_tensor *tensor, vv
    statistics). Does nothing while updates are off. */
 VV_API VV_MUST_USE vv_status vv_update(vv_graph *graph, vv_tensor *tensor, vv_node *node);
 
-/* Runs what the nodes need, and no more, in one plan; their values stay readable until the reset. */
+/* Runs what the nodes need, and no more, in one plan; their values stay readable until the
+   reset. */
 VV_API VV_MUST_USE vv_status vv_eval(vv_graph *graph, vv_node *const *nodes, int count);
 
-/* Reads one value; runs what it needs if that has not happened (keeping every intermediate value, so
-   that the rest of the step need not compute it again). */
+/* Reads one value; runs what it needs if that has not happened (keeping every intermediate value,
+   so that the rest of the step need not compute it again). */
 VV_API VV_MUST_USE vv_status vv_node_item(vv_node *node, double *out); /* one element */
 VV_API VV_MUST_USE vv_status vv_node_value(vv_node *node, VV_BORROWED const vv_tensor **out);
 /* The value as a tensor that survives the reset. */
@@ -95,8 +99,8 @@ VV_API VV_BORROWED const int64_t *vv_node_shape(const vv_node *node);
 VV_API int64_t vv_node_count(const vv_node *node);
 VV_API VV_BORROWED vv_graph *vv_node_graph(const vv_node *node);
 
-/* What the graph costs. Bytes of the largest plan so far; peak = highest slab offset in use during a
-   run, measured as instructions ran. */
+/* What the graph costs. Bytes of the largest plan so far; peak = highest slab offset in use during
+   a run, measured as instructions ran. */
 typedef struct vv_graph_stats {
     size_t planned_bytes;  /* slab as planned */
     size_t peak_bytes;     /* slab as used */
@@ -128,8 +132,8 @@ VV_API VV_BORROWED const vv_backend *vv_backend_find(const char *name); /* "ref"
 VV_API VV_BORROWED const char *vv_backend_name(const vv_backend *backend);
 /* Whether this CPU has bf16 matrix instructions (AVX512-BF16 or AMX). */
 VV_API bool vv_cpu_has_bf16(void);
-/* Peak arithmetic rate of this machine with vv_threads() threads, measured now (about 0.3 s): GFLOP/s of
-   fused multiply-adds in fp32, or of bf16 dot products where the CPU has them. */
+/* Peak arithmetic rate of this machine with vv_threads() threads, measured now (about 0.3 s):
+   GFLOP/s of fused multiply-adds in fp32, or of bf16 dot products where the CPU has them. */
 VV_API double vv_measure_peak_gflops(vv_precision precision);
 /* Threads used by kernels (OpenMP); 0 = all cores. */
 VV_API void vv_set_threads(int count);

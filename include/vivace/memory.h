@@ -6,8 +6,8 @@
 
 VV_BEGIN_DECLS
 
-/* *out = zeroed memory of `bytes` (0 is allowed and gives a valid pointer). VV_ENOMEM with a sentence
-   and *out = NULL on failure. */
+/* *out = zeroed memory of `bytes` (0 is allowed and gives a valid pointer). VV_ENOMEM with a
+   sentence and *out = NULL on failure. */
 VV_API VV_MUST_USE vv_status vv_alloc(VV_OWNED void *out, size_t bytes);
 
 /* *out = zeroed array of count * size bytes; the product is checked. */

@@ -1,5 +1,6 @@
-/* nn.h - a model is a tree of modules that can be re-wired while it lives. Parameter names and shapes
- * are PyTorch's ("layer1.0.conv1.weight", convolution weights OIHW, linear weights [out,in]). */
+/* nn.h - a model is a tree of modules that can be re-wired while it lives. Parameter names and
+ * shapes are PyTorch's ("layer1.0.conv1.weight", convolution weights OIHW, linear weights
+ * [out,in]). */
 #ifndef VIVACE_NN_H
 #define VIVACE_NN_H
 
@@ -40,8 +41,8 @@ VV_API void vv_module_free(VV_TAKES vv_module *module);
 VV_API void *vv_module_self(vv_module *module);
 VV_API VV_BORROWED const vv_module_class *vv_module_type(const vv_module *module);
 
-/* Adding parts; names become path components and state keys: at most 63 bytes, no dot, unique within
-   the module. A path longer than 1023 bytes is cut. */
+/* Adding parts; names become path components and state keys: at most 63 bytes, no dot, unique
+   within the module. A path longer than 1023 bytes is cut. */
 VV_API VV_MUST_USE vv_status vv_module_add_child(vv_module *module, const char *name,
                                                  VV_TAKES vv_module *child);
 VV_API VV_MUST_USE vv_status vv_module_add_param(vv_module *module, const char *name,
@@ -53,17 +54,22 @@ VV_API VV_MUST_USE vv_status vv_module_add_buffer(vv_module *module, const char 
 VV_API int vv_module_child_count(const vv_module *module);
 VV_API VV_BORROWED vv_module *vv_module_child(const vv_module *module, int i);
 VV_API VV_BORROWED const char *vv_module_child_name(const vv_module *module, int i);
-VV_API VV_BORROWED vv_module *vv_module_find(vv_module *module, const char *path); /* "layer1.0"; NULL */
-VV_API VV_BORROWED vv_param *vv_module_param(const vv_module *module, const char *name);   /* own; NULL */
-VV_API VV_BORROWED vv_tensor *vv_module_buffer(const vv_module *module, const char *name); /* own; NULL */
+VV_API VV_BORROWED vv_module *vv_module_find(vv_module *module,
+                                             const char *path); /* "layer1.0"; NULL */
+VV_API VV_BORROWED vv_param *vv_module_param(const vv_module *module,
+                                             const char *name); /* own; NULL */
+VV_API VV_BORROWED vv_tensor *vv_module_buffer(const vv_module *module,
+                                               const char *name); /* own; NULL */
 /* Swaps child i for another module; the old one is released. */
-VV_API VV_MUST_USE vv_status vv_module_set_child(vv_module *module, int i, VV_TAKES vv_module *child);
+VV_API VV_MUST_USE vv_status vv_module_set_child(vv_module *module, int i,
+                                                 VV_TAKES vv_module *child);
 
 /* Runs the module on x (NULL in, NULL out), with its name as scope. */
 VV_API vv_node *vv_module_forward(vv_module *module, vv_graph *graph, vv_node *x);
 VV_API void vv_module_set_training(vv_module *module, bool training); /* whole tree */
 VV_API bool vv_module_training(const vv_module *module);
-/* Own parameter as a node (graph leaf); NULL name or absent parameter gives NULL without an error. */
+/* Own parameter as a node (graph leaf); NULL name or absent parameter gives NULL without an
+   error. */
 VV_API vv_node *vv_module_param_node(vv_module *module, vv_graph *graph, const char *name);
 
 /* Depth-first over the tree in order of addition, each shared thing once. Return false to stop. */
@@ -74,20 +80,23 @@ VV_API void vv_module_each_param(vv_module *module, vv_param_fn fn, void *ctx);
 VV_API void vv_module_each_buffer(vv_module *module, vv_buffer_fn fn, void *ctx);
 VV_API void vv_module_each(vv_module *module, vv_module_fn fn, void *ctx); /* root first, path "" */
 VV_API int64_t vv_module_param_count(vv_module *module);                  /* elements */
-VV_API int vv_module_count(vv_module *module, const vv_module_class *type); /* instances, root excluded */
+VV_API int vv_module_count(vv_module *module,
+                           const vv_module_class *type); /* instances, root excluded */
 
-/* Freezes or thaws every parameter below (a frozen batch norm also keeps its running statistics). */
+/* Freezes or thaws every parameter below (a frozen batch norm also keeps its running
+   statistics). */
 VV_API void vv_module_set_frozen(vv_module *module, bool frozen);
 
-/* State by PyTorch names. save: name -> tensor through fn. load: every name must match unless strict
-   is false; shapes must be equal. */
+/* State by PyTorch names. save: name -> tensor through fn. load: every name must match unless
+   strict is false; shapes must be equal. */
 typedef bool (*vv_state_fn)(void *ctx, const char *name, vv_tensor *tensor);
 VV_API void vv_module_each_state(vv_module *module, vv_state_fn fn, void *ctx);
 VV_API VV_MUST_USE vv_status vv_module_load(vv_module *module,
                                             const vv_tensor *(*find)(void *ctx, const char *name),
                                             void *ctx, bool strict, int *loaded);
 
-/* ---- surgery (spec: policies in order, depth first, root never replaced, shared layers once) ---- */
+/* ---- surgery (spec: policies in order, depth first, root never replaced, shared layers once)
+   ---- */
 typedef struct vv_policy {
     const vv_module_class *type;
     /* *out = replacement (owned; may hold kept references to the old layer's parts), or NULL to
@@ -95,8 +104,9 @@ typedef struct vv_policy {
     vv_status (*replace)(void *ctx, vv_module *layer, int index, VV_OWNED vv_module **out);
     void *ctx;
 } vv_policy;
-/* *count = layers replaced. New layers are not entered. The optimizer (may be NULL) afterwards holds
-   exactly the tree's parameters: state of removed ones dropped, added ones in the removed ones' group. */
+/* *count = layers replaced. New layers are not entered. The optimizer (may be NULL) afterwards
+   holds exactly the tree's parameters: state of removed ones dropped, added ones in the removed
+   ones' group. */
 VV_API VV_MUST_USE vv_status vv_module_replace(vv_module *root, const vv_policy *policies, int n,
                                                vv_optimizer *optimizer, int *count);
 
@@ -133,15 +143,17 @@ VV_API VV_MUST_USE vv_status vv_linear_new(VV_OWNED vv_module **out, int64_t in_
                                            int64_t out_features, bool bias);
 typedef struct vv_batch_norm_layer {
     int64_t channels;
-    double eps, momentum; /* running = (1 - momentum) * running + momentum * batch (unbiased variance) */
+    double eps,
+        momentum; /* running = (1 - momentum) * running + momentum * batch (unbiased variance) */
 } vv_batch_norm_layer;
-VV_API VV_MUST_USE vv_status vv_batch_norm_new(VV_OWNED vv_module **out, int64_t channels, double eps,
-                                               double momentum);
+VV_API VV_MUST_USE vv_status vv_batch_norm_new(VV_OWNED vv_module **out, int64_t channels,
+                                               double eps, double momentum);
 typedef struct vv_norm_layer {
     int64_t channels, groups;
     double eps;
 } vv_norm_layer;
-VV_API VV_MUST_USE vv_status vv_layer_norm_new(VV_OWNED vv_module **out, int64_t channels, double eps);
+VV_API VV_MUST_USE vv_status vv_layer_norm_new(VV_OWNED vv_module **out, int64_t channels,
+                                               double eps);
 VV_API VV_MUST_USE vv_status vv_group_norm_new(VV_OWNED vv_module **out, int64_t groups,
                                                int64_t channels, double eps);
 /* MaxPool2d / AvgPool2d; vv_module_self is a vv_pool_opts. stride 0 = kernel. */
@@ -161,9 +173,9 @@ VV_API VV_MUST_USE vv_status vv_flatten_new(VV_OWNED vv_module **out);
 VV_API VV_MUST_USE vv_status vv_embedding_new(VV_OWNED vv_module **out, int64_t rows, int64_t dim);
 /* Children called one after the other; add them with vv_module_add_child. */
 VV_API VV_MUST_USE vv_status vv_sequential_new(VV_OWNED vv_module **out);
-/* Adds `child` under its position ("0", "1", ...), or frees it and returns `made` if that failed. The
-   call that makes the child must be a statement of its own before: C leaves the order of arguments
-   open. */
+/* Adds `child` under its position ("0", "1", ...), or frees it and returns `made` if that failed.
+   The call that makes the child must be a statement of its own before: C leaves the order of
+   arguments open. */
 VV_API VV_MUST_USE vv_status vv_sequential_push(vv_module *sequential, vv_status made,
                                                 VV_TAKES vv_module *child);
 VV_API VV_MUST_USE vv_status vv_identity_new(VV_OWNED vv_module **out);

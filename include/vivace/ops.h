@@ -1,8 +1,8 @@
 /* ops.h - the operations of the step graph.
  *
- * Every function adds nodes and returns the (borrowed) result, NULL on error; see graph.h. Images are
- * [N,H,W,C]. Float operands may be f32, bf16 or f64; binary ops need equal dtypes (a [] f32 scalar
- * takes the other's). Broadcasting is NumPy's. Negative axes count from the end. */
+ * Every function adds nodes and returns the (borrowed) result, NULL on error; see graph.h. Images
+ * are [N,H,W,C]. Float operands may be f32, bf16 or f64; binary ops need equal dtypes (a [] f32
+ * scalar takes the other's). Broadcasting is NumPy's. Negative axes count from the end. */
 #ifndef VIVACE_OPS_H
 #define VIVACE_OPS_H
 
@@ -60,7 +60,8 @@ VV_API vv_node *vv_argmax(vv_node *x, int axis); /* i32, axis dropped; the first
 VV_API vv_node *vv_topk(vv_node *x, int64_t k, vv_node **indices);
 
 /* ---- shape ---- */
-VV_API vv_node *vv_reshape(vv_node *x, int ndim, const int64_t *shape); /* one -1 is inferred; no copy */
+VV_API vv_node *vv_reshape(vv_node *x, int ndim,
+                           const int64_t *shape); /* one -1 is inferred; no copy */
 VV_API vv_node *vv_permute(vv_node *x, const int *order);               /* order[ndim] */
 VV_API vv_node *vv_broadcast_to(vv_node *x, int ndim, const int64_t *shape);
 /* Elements start, start + step, ... below stop of one axis; step >= 1. */
@@ -68,16 +69,20 @@ VV_API vv_node *vv_slice(vv_node *x, int axis, int64_t start, int64_t stop, int6
 VV_API vv_node *vv_concat(vv_node *const *xs, int count, int axis);
 /* before[ndim] and after[ndim] elements of `value` around x. */
 VV_API vv_node *vv_pad(vv_node *x, const int64_t *before, const int64_t *after, double value);
-/* Rows of x along `axis` at `index` (i32 or i64, any shape): the axis is replaced by index's shape. */
+/* Rows of x along `axis` at `index` (i32 or i64, any shape): the axis is replaced by index's
+   shape. */
 VV_API vv_node *vv_gather(vv_node *x, vv_node *index, int axis);
-VV_API vv_node *vv_one_hot(vv_node *index, int64_t classes); /* f32 [..., classes]; index outside: a row of zeros */
+VV_API vv_node *vv_one_hot(vv_node *index,
+                           int64_t classes); /* f32 [..., classes]; index outside: a row of zeros */
 
 /* ---- matrix ---- */
-/* [.., M,K] x [.., K,N] -> [.., M,N]; leading dimensions broadcast; trans_x: operand given as [.., K,M] (or [.., N,K]). */
+/* [.., M,K] x [.., K,N] -> [.., M,N]; leading dimensions broadcast; trans_x: operand given as [..,
+   K,M] (or [.., N,K]). */
 VV_API vv_node *vv_matmul(vv_node *a, vv_node *b, bool trans_a, bool trans_b);
 /* x [.., in], weight [out,in] (PyTorch), bias [out] or NULL -> [.., out]. */
 VV_API vv_node *vv_linear(vv_node *x, vv_node *weight, vv_node *bias);
-VV_API vv_node *vv_embedding(vv_node *index /* i32 or i64, any shape */, vv_node *table /* [rows,dim] */);
+VV_API vv_node *vv_embedding(vv_node *index /* i32 or i64, any shape */,
+                             vv_node *table /* [rows,dim] */);
 
 /* ---- convolution and pooling; pairs are {height, width} ---- */
 typedef struct vv_conv_opts {
@@ -88,7 +93,8 @@ typedef struct vv_conv_opts {
 #define VV_CONV_DEFAULTS {{1, 1}, {0, 0}, {1, 1}, 1, {0, 0}}
 /* x [N,H,W,C], weight [O,C/groups,kh,kw], bias [O] or NULL -> [N,H',W',O]. */
 VV_API vv_node *vv_conv2d(vv_node *x, vv_node *weight, vv_node *bias, const vv_conv_opts *opts);
-/* x [N,H,W,C], weight [C,O/groups,kh,kw] -> [N,H',W',O], H' = (H-1)s - 2p + d(k-1) + output_pad + 1. */
+/* x [N,H,W,C], weight [C,O/groups,kh,kw] -> [N,H',W',O], H' = (H-1)s - 2p + d(k-1) + output_pad
+   + 1. */
 VV_API vv_node *vv_conv_transpose2d(vv_node *x, vv_node *weight, vv_node *bias,
                                     const vv_conv_opts *opts);
 
@@ -116,15 +122,18 @@ VV_API vv_node *vv_batch_norm_eval(vv_node *x, vv_node *gamma, vv_node *beta, vv
                                    vv_node *var, double eps);
 /* Over the last axis; gamma, beta [C] or NULL. */
 VV_API vv_node *vv_layer_norm(vv_node *x, vv_node *gamma, vv_node *beta, double eps);
-/* x [N,...,C] in `groups` groups of channels; gamma, beta [C] or NULL. groups = C: instance norm. */
-VV_API vv_node *vv_group_norm(vv_node *x, vv_node *gamma, vv_node *beta, int64_t groups, double eps);
+/* x [N,...,C] in `groups` groups of channels; gamma, beta [C] or NULL. groups = C: instance
+   norm. */
+VV_API vv_node *vv_group_norm(vv_node *x, vv_node *gamma, vv_node *beta, int64_t groups,
+                              double eps);
 
 /* ---- softmax and losses ---- */
 VV_API vv_node *vv_softmax(vv_node *x);     /* last axis */
 VV_API vv_node *vv_log_softmax(vv_node *x); /* last axis */
 /* Loss per item. logits [..., K]; target either i32/i64 [...] (class index; `ignore_index` gives
-   loss 0) or float [..., K] (soft distribution; an all-zero row gives loss 0). class_weights f32 [K]
-   or NULL: index targets scale the item by the target's weight, soft targets weight each class. */
+   loss 0) or float [..., K] (soft distribution; an all-zero row gives loss 0). class_weights f32
+   [K] or NULL: index targets scale the item by the target's weight, soft targets weight each
+   class. */
 VV_API vv_node *vv_cross_entropy(vv_node *logits, vv_node *target, vv_node *class_weights,
                                  int64_t ignore_index); /* f32 [...] */
 /* Element-wise losses, same shape as x; pos_weight may be NULL. */

@@ -11,11 +11,13 @@ VV_BEGIN_DECLS
 typedef struct vv_sgd_opts {
     double lr, momentum, dampening, weight_decay;
     bool nesterov;
-} vv_sgd_opts; /* sgd: decay added to the gradient; decoupled_sgdw: w -= (lr / initial lr) * wd * w */
+
+                   vv_sgd_opts; /* sgd: decay added to the gradient; decoupled_sgdw: w -= (lr / initial lr) * wd * w */
 typedef struct vv_adam_opts {
     double lr, beta1, beta2, eps, weight_decay;
     bool amsgrad;
-} vv_adam_opts; /* adam: L2; adamw: w -= lr * wd * w; decoupled_adamw: w -= (lr / initial lr) * wd * w */
+} vv_adam_opts; /* adam: L2; adamw: w -= lr * wd * w; decoupled_adamw: w -= (lr / initial lr) * wd *
+                   w */
 
 /* ---- ext: what an optimizer is ---- */
 typedef struct vv_optimizer_slot { /* one parameter's data during a step, all f32, count elements */
@@ -39,7 +41,8 @@ typedef struct vv_optimizer_desc {
     vv_status (*check)(const void *opts);
 } vv_optimizer_desc;
 
-/* Optimizer over every parameter of the tree, in one group. opts: struct of desc (NULL = defaults). */
+/* Optimizer over every parameter of the tree, in one group. opts: struct of desc (NULL =
+   defaults). */
 VV_API VV_MUST_USE vv_status vv_optimizer_new(VV_OWNED vv_optimizer **out,
                                               const vv_optimizer_desc *desc, const void *opts,
                                               vv_module *module);
@@ -65,17 +68,18 @@ VV_API VV_BORROWED const vv_optimizer_desc *vv_optimizer_type(const vv_optimizer
 VV_API VV_MUST_USE vv_status vv_optimizer_sync(vv_optimizer *optimizer, vv_module *module);
 /* VV_EINTERNAL with the first difference if the sets differ. */
 VV_API VV_MUST_USE vv_status vv_optimizer_check(const vv_optimizer *optimizer, vv_module *module);
-/* State tensors by name "<param path>.<state name>" and step counts "<param path>.step" (i64, []), for
-   checkpoints. load: every parameter must be there; a failed load has changed nothing. Learning rates
-   are settings, not state. */
+/* State tensors by name "<param path>.<state name>" and step counts "<param path>.step" (i64, []),
+   for checkpoints. load: every parameter must be there; a failed load has changed nothing. Learning
+   rates are settings, not state. */
 VV_API VV_MUST_USE vv_status vv_optimizer_each_state(vv_optimizer *optimizer, vv_module *module,
                                                      vv_state_fn fn, void *ctx);
 VV_API VV_MUST_USE vv_status vv_optimizer_load(vv_optimizer *optimizer, vv_module *module,
-                                               const vv_tensor *(*find)(void *ctx, const char *name),
+                                               const vv_tensor *(*find)(void *ctx,
+                                                                        const char *name),
                                                void *ctx);
 
-/* Gradients of a tree, frozen parameters left out: allocate (zeroed) where missing; global L2 norm in
-   double (the same bits for any number of threads); scale all. */
+/* Gradients of a tree, frozen parameters left out: allocate (zeroed) where missing; global L2 norm
+   in double (the same bits for any number of threads); scale all. */
 VV_API VV_MUST_USE vv_status vv_grads_ensure(vv_module *module);
 VV_API VV_MUST_USE vv_status vv_grads_norm(vv_module *module, double *out);
 VV_API void vv_grads_scale(vv_module *module, double factor);
@@ -85,7 +89,8 @@ VV_API void vv_grads_scale(vv_module *module, double factor);
    ssr: scale-schedule ratio. */
 typedef struct vv_schedule_desc {
     vv_desc desc;
-    vv_status (*factor)(const void *opts, const vv_axis *axis, double ssr, double batch, double *out);
+    vv_status (*factor)(const void *opts, const vv_axis *axis, double ssr, double batch,
+                        double *out);
     /* Refuses settings that cannot work on this axis (t_max < duration, zero warm-up...). */
     vv_status (*check)(const void *opts, const vv_axis *axis, double ssr);
 } vv_schedule_desc;
@@ -97,8 +102,8 @@ typedef struct vv_schedule_settings {
     double gamma, alpha, alpha_i, alpha_f, power, t_mult;
     bool scale_warmup;
 } vv_schedule_settings;
-VV_API VV_MUST_USE vv_status vv_schedule_new(VV_OWNED vv_schedule **out, const vv_schedule_desc *desc,
-                                             const void *opts);
+VV_API VV_MUST_USE vv_status vv_schedule_new(VV_OWNED vv_schedule **out,
+                                             const vv_schedule_desc *desc, const void *opts);
 VV_API void vv_schedule_free(VV_TAKES vv_schedule *schedule);
 VV_API VV_MUST_USE vv_status vv_schedule_check(const vv_schedule *schedule, const vv_axis *axis,
                                                double ssr);

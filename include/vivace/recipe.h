@@ -8,8 +8,8 @@ VV_BEGIN_DECLS
 
 typedef struct vv_recipe vv_recipe;
 
-/* Reads a YAML file and applies `key=value` overrides (dotted keys: "optimizer.lr=0.1"). Unknown keys
-   and names are errors that give file, line and the nearest valid one. */
+/* Reads a YAML file and applies `key=value` overrides (dotted keys: "optimizer.lr=0.1"). Unknown
+   keys and names are errors that give file, line and the nearest valid one. */
 VV_API VV_MUST_USE vv_status vv_recipe_load(VV_OWNED vv_recipe **out, const char *path,
                                             const char *const *overrides, int override_count);
 /* Same from text; `origin` stands for the file's name in sentences. */

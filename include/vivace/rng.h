@@ -34,17 +34,18 @@ VV_API uint32_t vv_rng_u32(vv_rng *rng);
 VV_API uint64_t vv_rng_u64(vv_rng *rng);
 VV_API double vv_rng_uniform(vv_rng *rng);                         /* [0, 1), 53 bits */
 VV_API double vv_rng_uniform_in(vv_rng *rng, double lo, double hi); /* [lo, hi) */
-VV_API int64_t vv_rng_below(vv_rng *rng, int64_t bound);           /* 0..bound-1, unbiased; 0 if bound < 1 */
+VV_API int64_t vv_rng_below(vv_rng *rng, int64_t bound); /* 0..bound-1, unbiased; 0 if bound < 1 */
 VV_API double vv_rng_normal(vv_rng *rng);                          /* mean 0, variance 1 */
 VV_API double vv_rng_gamma(vv_rng *rng, double shape);             /* shape > 0, scale 1 */
 VV_API double vv_rng_beta(vv_rng *rng, double a, double b);        /* a, b > 0 */
 VV_API void vv_rng_permutation(vv_rng *rng, int64_t *out, int64_t count); /* of 0..count-1 */
 
-/* Counter-based draw number `element` of random node `id`: uniform in [0,1), 24 bits. The definition
-   every DROPOUT and RANDOM kernel follows: keep iff uniform >= p. */
+/* Counter-based draw number `element` of random node `id`: uniform in [0,1), 24 bits. The
+   definition every DROPOUT and RANDOM kernel follows: keep iff uniform >= p. */
 VV_API float vv_random_element(uint64_t seed, uint64_t step, uint64_t id, uint64_t element);
 /* Elements 4 * block .. 4 * block + 3 of the same, at the price of one. */
-VV_API void vv_random_block(uint64_t seed, uint64_t step, uint64_t id, uint64_t block, float out[4]);
+VV_API void vv_random_block(uint64_t seed, uint64_t step, uint64_t id, uint64_t block,
+                            float out[4]);
 
 VV_END_DECLS
 

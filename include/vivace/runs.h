@@ -17,8 +17,9 @@ typedef struct vv_curve {
     int count;
 } vv_curve;
 
-/* *out = every value of a metric ("accuracy") of an evaluator ("eval") in run_dir/log.jsonl. VV_ENOTFOUND
-   if there is none; a line cut short by a kill is left out. Released with vv_curve_fini. */
+/* *out = every value of a metric ("accuracy") of an evaluator ("eval") in run_dir/log.jsonl.
+   VV_ENOTFOUND if there is none; a line cut short by a kill is left out. Released with
+   vv_curve_fini. */
 VV_API VV_MUST_USE vv_status vv_curve_read(vv_curve *out, const char *run_dir, const char *label,
                                            const char *metric);
 VV_API void vv_curve_fini(vv_curve *curve);
@@ -26,7 +27,8 @@ VV_API void vv_curve_fini(vv_curve *curve);
 VV_API VV_BORROWED const vv_curve_point *vv_curve_reach(const vv_curve *curve, double target,
                                                         bool higher_is_better);
 /* Point with the best value; NULL if the curve is empty. */
-VV_API VV_BORROWED const vv_curve_point *vv_curve_best(const vv_curve *curve, bool higher_is_better);
+VV_API VV_BORROWED const vv_curve_point *vv_curve_best(const vv_curve *curve,
+                                                       bool higher_is_better);
 
 VV_END_DECLS
 

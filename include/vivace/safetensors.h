@@ -30,10 +30,12 @@ VV_API VV_MUST_USE vv_status vv_safetensors_open_memory(VV_OWNED vv_safetensors 
                                                         const void *data, size_t bytes);
 VV_API int vv_safetensors_count(const vv_safetensors *file);
 VV_API VV_BORROWED const char *vv_safetensors_name(const vv_safetensors *file, int i);
-/* Borrowed view of tensor i, aligned to its element only; NULL if i is out of range. F32, BF16, F64, I32, I64, U8, BOOL. */
+/* Borrowed view of tensor i, aligned to its element only; NULL if i is out of range. F32, BF16,
+   F64, I32, I64, U8, BOOL. */
 VV_API VV_BORROWED const vv_tensor *vv_safetensors_tensor(const vv_safetensors *file, int i);
 /* By name; NULL if absent. */
-VV_API VV_BORROWED const vv_tensor *vv_safetensors_find(const vv_safetensors *file, const char *name);
+VV_API VV_BORROWED const vv_tensor *vv_safetensors_find(const vv_safetensors *file,
+                                                        const char *name);
 /* A text of "__metadata__"; NULL if absent. The checksums are not among the texts. */
 VV_API VV_BORROWED const char *vv_safetensors_text(const vv_safetensors *file, const char *key);
 VV_API int vv_safetensors_text_count(const vv_safetensors *file);

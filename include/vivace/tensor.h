@@ -70,16 +70,17 @@ VV_API VV_MUST_USE vv_status vv_tensor_wrap(VV_OWNED vv_tensor **out, vv_dtype d
 VV_API VV_MUST_USE vv_status vv_tensor_rows(VV_OWNED vv_tensor **out, vv_tensor *tensor,
                                             int64_t first, int64_t count);
 /* *out = same storage, another shape with the same count. */
-VV_API VV_MUST_USE vv_status vv_tensor_reshaped(VV_OWNED vv_tensor **out, vv_tensor *tensor, int ndim,
-                                                const int64_t *shape);
-/* For buffers that are filled anew each step: *inout (may be NULL) stays, with what it holds, if it has
-   this dtype and shape and nobody else holds it; else it is let go and becomes a new tensor whose
-   elements are not set. NULL on failure. */
+VV_API VV_MUST_USE vv_status vv_tensor_reshaped(VV_OWNED vv_tensor **out, vv_tensor *tensor,
+                                                int ndim, const int64_t *shape);
+/* For buffers that are filled anew each step: *inout (may be NULL) stays, with what it holds, if it
+   has this dtype and shape and nobody else holds it; else it is let go and becomes a new tensor
+   whose elements are not set. NULL on failure. */
 VV_API VV_MUST_USE vv_status vv_tensor_reuse(vv_tensor **inout, vv_dtype dtype, int ndim,
                                              const int64_t *shape);
 /* *out = deep copy. */
 VV_API VV_MUST_USE vv_status vv_tensor_clone(VV_OWNED vv_tensor **out, const vv_tensor *tensor);
-/* *out = deep copy in another dtype (float to bf16 rounds to nearest even, float to integer truncates). */
+/* *out = deep copy in another dtype (float to bf16 rounds to nearest even, float to integer
+   truncates). */
 VV_API VV_MUST_USE vv_status vv_tensor_cast(VV_OWNED vv_tensor **out, const vv_tensor *tensor,
                                             vv_dtype dtype);
 /* Copies src into dst; same count, dtypes are converted. */

@@ -25,7 +25,8 @@ typedef struct vv_eval_set { /* one evaluator */
 typedef struct vv_trainer_opts {
     VV_TAKES vv_model *model;
     VV_TAKES vv_optimizer *optimizer; /* NULL = made from optimizer_desc after surgery */
-    const vv_optimizer_desc *optimizer_desc; /* with optimizer NULL; NULL = decoupled_sgdw, lr 0.1 */
+    const vv_optimizer_desc
+        *optimizer_desc; /* with optimizer NULL; NULL = decoupled_sgdw, lr 0.1 */
     const void *optimizer_opts;
     VV_BORROWED vv_loader *train;     /* must outlive the trainer */
     VV_BORROWED vv_loader *eval;      /* short for one eval_set labelled "eval"; may be NULL */
@@ -48,12 +49,12 @@ typedef struct vv_trainer_opts {
     const char *run_name;
     const char *save_interval;        /* "1ep"; NULL or "" = never; needs run_dir */
     int save_keep;                    /* checkpoints kept; 0 = all */
-    bool resume;                      /* continue from run_dir's latest checkpoint if there is one */
+    bool resume; /* continue from run_dir's latest checkpoint if there is one */
     const char *load_path;            /* checkpoint to start from */
     bool load_weights_only;
     bool allow_no_effect;             /* waives the error of a method that matched nothing */
     bool profile;
-    const char *recipe_text;          /* stored in run_dir/recipe.yaml and summary.json; NULL = none */
+    const char *recipe_text; /* stored in run_dir/recipe.yaml and summary.json; NULL = none */
     const char *command;              /* stored in summary.json */
 } vv_trainer_opts;
 #define VV_TRAINER_DEFAULTS                                                                        \
@@ -61,15 +62,15 @@ typedef struct vv_trainer_opts {
      VV_PRECISION_FP32, NULL, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, false, NULL, false, false, false, \
      NULL, NULL}
 
-/* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT (surgery), loads a checkpoint if asked,
-   resolves the plan; what cannot work fails here. */
+/* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT
+   (surgery), loads a checkpoint if asked, resolves the plan; what cannot work fails here. */
 VV_API VV_MUST_USE vv_status vv_trainer_new(VV_OWNED vv_trainer **out, const vv_trainer_opts *opts);
 VV_API void vv_trainer_free(VV_TAKES vv_trainer *trainer);
-/* The printed plan (G4): schedule on one axis, evaluation and save points, methods in order with what
-   they do, parameters, memory, threads, precision, kernels. */
+/* The printed plan (G4): schedule on one axis, evaluation and save points, methods in order with
+   what they do, parameters, memory, threads, precision, kernels. */
 VV_API VV_MUST_USE vv_status vv_trainer_plan(vv_trainer *trainer, vv_str *out);
-/* Trains up to max_duration (absolute: a resumed or finished run does only what is missing; VV_OK and
-   nothing done if nothing is). */
+/* Trains up to max_duration (absolute: a resumed or finished run does only what is missing; VV_OK
+   and nothing done if nothing is). */
 VV_API VV_MUST_USE vv_status vv_trainer_fit(vv_trainer *trainer);
 /* Evaluates now. */
 VV_API VV_MUST_USE vv_status vv_trainer_eval(vv_trainer *trainer);
@@ -77,8 +78,10 @@ VV_API VV_MUST_USE vv_status vv_trainer_eval(vv_trainer *trainer);
 VV_API VV_MUST_USE vv_status vv_trainer_predict(vv_trainer *trainer, vv_loader *loader,
                                                 VV_OWNED vv_tensor **out);
 VV_API VV_MUST_USE vv_status vv_trainer_save(vv_trainer *trainer, const char *path);
-VV_API VV_MUST_USE vv_status vv_trainer_load(vv_trainer *trainer, const char *path, bool weights_only);
-/* *out = path of the newest checkpoint that verifies in a run's folder; VV_ENOTFOUND if there is none. */
+VV_API VV_MUST_USE vv_status vv_trainer_load(vv_trainer *trainer, const char *path,
+                                             bool weights_only);
+/* *out = path of the newest checkpoint that verifies in a run's folder; VV_ENOTFOUND if there is
+   none. */
 VV_API VV_MUST_USE vv_status vv_checkpoint_latest(vv_str *out, const char *run_dir);
 /* Makes fit stop cleanly after the current batch (async-signal-safe): it saves and returns
    VV_EINTERRUPTED. */

@@ -68,7 +68,8 @@ typedef struct vv_timestamp {
 
 /* The count in `unit` (seconds are whole seconds of the total); VV_ETYPE for "dur" and none. */
 VV_API VV_MUST_USE vv_status vv_timestamp_get(int64_t *out, const vv_timestamp *now, vv_unit unit);
-VV_API void vv_timestamp_next_batch(vv_timestamp *now, int64_t samples, int64_t tokens, double seconds);
+VV_API void vv_timestamp_next_batch(vv_timestamp *now, int64_t samples, int64_t tokens,
+                                    double seconds);
 VV_API void vv_timestamp_next_epoch(vv_timestamp *now, double seconds);
 VV_API void vv_timestamp_next_iteration(vv_timestamp *now, double seconds);
 

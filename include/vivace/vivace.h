@@ -1,4 +1,5 @@
-/* vivace.h - everything a user of the library needs. Extensions also include vivace/ext/ headers. */
+/* vivace.h - everything a user of the library needs. Extensions also include vivace/ext/
+ * headers. */
 #ifndef VIVACE_VIVACE_H
 #define VIVACE_VIVACE_H
 

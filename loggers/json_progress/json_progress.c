@@ -58,7 +58,8 @@ static vv_status open_stream(vv_logger *logger, const char *run_dir, bool resume
     return VV_OK;
 }
 
-static vv_status note_metric(vv_logger *logger, const vv_state *state, const char *name, double value)
+static vv_status note_metric(vv_logger *logger, const vv_state *state, const char *name,
+                             double value)
 {
     (void)state;
     json_progress *p = logger->self;
@@ -124,8 +125,8 @@ static void close_stream(vv_logger *logger)
 }
 
 const vv_logger_desc vv_logger_json_progress = {
-    .desc = {"logger", "json_progress", "Progress as JSON lines, for programs that watch a run.", "",
-             "any", fields, sizeof(vv_json_progress_opts)},
+    .desc = {"logger", "json_progress", "Progress as JSON lines, for programs that watch a run.",
+             "", "any", fields, sizeof(vv_json_progress_opts)},
     .self_size = sizeof(json_progress),
     .open = open_stream,
     .metric = note_metric,

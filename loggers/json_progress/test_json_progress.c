@@ -1,11 +1,11 @@
-/* test_json_progress.c - every line is one JSON object with the clock; evaluations carry their metrics
- * and only theirs; NaN is null; `interval` thins batches and nothing else. */
+/* test_json_progress.c - every line is one JSON object with the clock; evaluations carry their
+ * metrics and only theirs; NaN is null; `interval` thins batches and nothing else. */
 #include "vv_test.h"
 
 #include <jansson.h>
 #include <unistd.h>
 
-#include "loggers/json_progress/json_progress.h"
+#include <vivace/json_progress.h>
 
 #define MAX_LINES 16
 

@@ -1,6 +1,6 @@
-/* jsonl.c - the jsonl logger: one line per number, {"name","value","epoch","batch","sample","seconds"}.
- * A resumed run first cuts off what lies after the checkpoint it starts from, so that no number stands
- * there twice. */
+/* jsonl.c - the jsonl logger: one line per number,
+ * {"name","value","epoch","batch","sample","seconds"}. A resumed run first cuts off what lies after
+ * the checkpoint it starts from, so that no number stands there twice. */
 #include "jsonl.h"
 
 #include <errno.h>
@@ -114,7 +114,8 @@ static vv_status jsonl_metric(vv_logger *logger, const vv_state *s, const char *
 static vv_status jsonl_event(vv_logger *logger, vv_event event, const vv_state *s)
 {
     jsonl *j = logger->self;
-    bool flush = event == VV_EVENT_BATCH_END || event == VV_EVENT_EVAL_END || event == VV_EVENT_FIT_END;
+    bool flush =
+        event == VV_EVENT_BATCH_END || event == VV_EVENT_EVAL_END || event == VV_EVENT_FIT_END;
     if (event == VV_EVENT_AFTER_LOAD && !j->out)
         return start(j, s);
     if (flush && j->out && fflush(j->out))
@@ -132,8 +133,8 @@ static void jsonl_close(vv_logger *logger)
 }
 
 const vv_logger_desc vv_logger_jsonl = {
-    .desc = {"logger", "jsonl", "Every logged number as a line of JSON in a file.", "", "any", fields,
-             sizeof(vv_jsonl_opts)},
+    .desc = {"logger", "jsonl", "Every logged number as a line of JSON in a file.", "", "any",
+             fields, sizeof(vv_jsonl_opts)},
     .self_size = sizeof(jsonl),
     .open = jsonl_open,
     .metric = jsonl_metric,

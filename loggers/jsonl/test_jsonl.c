@@ -1,10 +1,11 @@
-/* test_jsonl.c - the jsonl logger: a line per number with the clock; numbers read back exactly; what was
- * logged before the start is there; a resumed run cuts what lies after its position, half lines too. */
+/* test_jsonl.c - the jsonl logger: a line per number with the clock; numbers read back exactly;
+ * what was logged before the start is there; a resumed run cuts what lies after its position, half
+ * lines too. */
 #include "vv_test.h"
 
 #include <unistd.h>
 
-#include "loggers/jsonl/jsonl.h"
+#include <vivace/jsonl.h>
 
 static char folder[256];
 

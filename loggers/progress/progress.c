@@ -1,4 +1,5 @@
-/* progress.c - the progress logger: rate, loss, time left. It writes to the stream the user chose. */
+/* progress.c - the progress logger: rate, loss, time left. It writes to the stream the user
+ * chose. */
 #include "progress.h"
 
 #include <math.h>

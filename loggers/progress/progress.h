@@ -7,7 +7,11 @@
 VV_BEGIN_DECLS
 
 typedef enum vv_progress_stream { VV_PROGRESS_STDERR, VV_PROGRESS_STDOUT } vv_progress_stream;
-typedef enum vv_progress_style { VV_PROGRESS_AUTO, VV_PROGRESS_BAR, VV_PROGRESS_LINES } vv_progress_style;
+typedef enum vv_progress_style {
+    VV_PROGRESS_AUTO,
+    VV_PROGRESS_BAR,
+    VV_PROGRESS_LINES
+} vv_progress_style;
 typedef struct vv_progress_opts {
     int stream;      /* vv_progress_stream */
     int style;       /* vv_progress_style; auto = a bar if the stream is a terminal */

@@ -1,10 +1,10 @@
-/* test_progress.c - the progress logger writes where it was told: a line per epoch and evaluation with
- * loss, rate and metrics; a redrawn bar in style bar; times as people read them. */
+/* test_progress.c - the progress logger writes where it was told: a line per epoch and evaluation
+ * with loss, rate and metrics; a redrawn bar in style bar; times as people read them. */
 #include "vv_test.h"
 
 #include <unistd.h>
 
-#include "loggers/progress/progress.h"
+#include <vivace/progress.h>
 
 /* What the logger writes to stderr during a short life with made-up states. */
 static void capture(int style, char *text, size_t bytes)
@@ -58,7 +58,8 @@ static void test_lines(void **unused)
     char text[4096];
     capture(VV_PROGRESS_AUTO, text, sizeof text); /* a file is no terminal */
     assert_null(strchr(text, '\r'));
-    assert_non_null(strstr(text, " 50%  epoch 1  batch 5/10  loss 1.2500  5.00 samples/s  left 0:00\n"));
+    assert_non_null(
+        strstr(text, " 50%  epoch 1  batch 5/10  loss 1.2500  5.00 samples/s  left 0:00\n"));
     assert_non_null(strstr(text, "epoch 1  batch 5  eval/accuracy 0.7500\n"));
     assert_non_null(strstr(text, "mind the gap\n"));
 }

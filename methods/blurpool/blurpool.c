@@ -128,8 +128,9 @@ vv_status vv_blur_max_pool_new(vv_module **out, const vv_pool_opts *opts)
     *out = NULL;
     for (int i = 0; i < 2; i++)
         if (opts->kernel[i] < 1 || opts->stride[i] < 0 || opts->pad[i] < 0)
-            return vv_fail(VV_EINVAL, "BlurMaxPool2d: kernel %lld must be at least 1, stride %lld and "
-                                      "pad %lld at least 0",
+            return vv_fail(VV_EINVAL,
+                           "BlurMaxPool2d: kernel %lld must be at least 1, stride %lld and "
+                           "pad %lld at least 0",
                            (long long)opts->kernel[i], (long long)opts->stride[i],
                            (long long)opts->pad[i]);
     VV_TRY(vv_module_new(out, &vv_blur_max_pool_class, sizeof(vv_pool_opts)));
@@ -256,8 +257,10 @@ static vv_status apply(vv_method *method, vv_event event, vv_state *state)
     (void)event;
     VV_TRY(vv_apply_blurpool(net, method->opts, state->optimizer, &count));
     method->effect += count;
-    vv_log_metric(state, "blurpool/num_blurpool_layers", vv_module_count(net, &vv_blur_max_pool_class));
-    vv_log_metric(state, "blurpool/num_blurconv_layers", vv_module_count(net, &vv_blur_conv2d_class));
+    vv_log_metric(state, "blurpool/num_blurpool_layers",
+                  vv_module_count(net, &vv_blur_max_pool_class));
+    vv_log_metric(state, "blurpool/num_blurconv_layers",
+                  vv_module_count(net, &vv_blur_conv2d_class));
     return VV_OK;
 }
 
@@ -290,7 +293,8 @@ const vv_method_desc vv_method_blurpool = {
     .desc = {.kind = "method",
              .name = "blurpool",
              .summary = "Blurs before each subsampling, so that shifts of the image matter less.",
-             .cite = "Zhang, Making Convolutional Networks Shift-Invariant Again (arXiv 1904.11486)",
+             .cite =
+                 "Zhang, Making Convolutional Networks Shift-Invariant Again (arXiv 1904.11486)",
              .domains = "cv",
              .fields = fields,
              .opts_size = sizeof(vv_blurpool_opts)},

@@ -1,6 +1,6 @@
-/* test_blurpool.c - what must hold: the filter is [1 2 1; 2 4 2; 1 2 1] / 16 with zeros around; the new
- * layers have the old ones' shapes and weights; the right layers are replaced, once; the optimizer
- * keeps their state; nothing matching is an error in training. */
+/* test_blurpool.c - what must hold: the filter is [1 2 1; 2 4 2; 1 2 1] / 16 with zeros around; the
+ * new layers have the old ones' shapes and weights; the right layers are replaced, once; the
+ * optimizer keeps their state; nothing matching is an error in training. */
 #include "vv_test.h"
 
 #include <vivace/registry.h>
@@ -143,7 +143,8 @@ static void push(vv_module *net, vv_status made, vv_module *layer)
     assert_ok(vv_sequential_push(net, made, layer));
 }
 
-/* 3-16 strided (too few channels), 16-16 strided, 16-16 of stride 1, max pooling, average to 1x1. */
+/* 3-16 strided (too few channels), 16-16 strided, 16-16 of stride 1, max pooling, average to
+   1x1. */
 static vv_module *small_net(void)
 {
     vv_conv_opts conv = VV_CONV_DEFAULTS;

@@ -1,7 +1,8 @@
 /* channels_last.c - accepted, and already so: tensors are [N,H,W,C] everywhere. */
 #include "channels_last.h"
 
-static const char says[] = "images are stored with channels last ([N,H,W,C]) already; nothing to do";
+static const char says[] =
+    "images are stored with channels last ([N,H,W,C]) already; nothing to do";
 
 vv_status vv_apply_channels_last(vv_module *net)
 {

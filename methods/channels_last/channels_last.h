@@ -6,8 +6,8 @@
 
 VV_BEGIN_DECLS
 
-/* Does nothing and succeeds: activations are [N,H,W,C] always. There so that programs and recipes that
-   name the method work. VV_EINVAL if net is NULL. */
+/* Does nothing and succeeds: activations are [N,H,W,C] always. There so that programs and recipes
+   that name the method work. VV_EINVAL if net is NULL. */
 VV_API VV_MUST_USE vv_status vv_apply_channels_last(vv_module *net);
 
 /* The Trainer's method; NULL with a sentence in vv_error() if memory is out. */

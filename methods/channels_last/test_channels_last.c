@@ -1,5 +1,5 @@
-/* test_channels_last.c - what must hold: it is accepted, changes nothing, says so, and is not taken for
- * a method without an effect. */
+/* test_channels_last.c - what must hold: it is accepted, changes nothing, says so, and is not taken
+ * for a method without an effect. */
 #include "vv_test.h"
 
 #include <vivace/registry.h>

@@ -19,8 +19,8 @@ vv_cutmix_box vv_cutmix_box_at(int64_t height, int64_t width, int64_t cut_height
                            clip(left + cut_width, width)};
 }
 
-/* Middle of a cut along one side. Uniform: all starts whose cut touches the image, so that each pixel
-   is covered by equally many of them. */
+/* Middle of a cut along one side. Uniform: all starts whose cut touches the image, so that each
+   pixel is covered by equally many of them. */
 static int64_t draw_middle(vv_rng *rng, int64_t side, int64_t cut, bool uniform)
 {
     if (!uniform || cut == 0)
@@ -58,14 +58,16 @@ static vv_status check(const vv_tensor *input, const vv_tensor *target, const in
                        (long long)input->shape[0]);
     if (box->top < 0 || box->left < 0 || box->top > box->bottom || box->left > box->right ||
         box->bottom > input->shape[1] || box->right > input->shape[2])
-        return vv_fail(VV_EINVAL, "cutmix: rows [%lld, %lld) and columns [%lld, %lld) are not within "
-                                  "images of %lldx%lld",
+        return vv_fail(VV_EINVAL,
+                       "cutmix: rows [%lld, %lld) and columns [%lld, %lld) are not within "
+                       "images of %lldx%lld",
                        (long long)box->top, (long long)box->bottom, (long long)box->left,
                        (long long)box->right, (long long)input->shape[1],
                        (long long)input->shape[2]);
     for (int64_t i = 0; i < input->shape[0]; i++)
         if (partner[i] < 0 || partner[i] >= input->shape[0])
-            return vv_fail(VV_EINVAL, "cutmix: partner %lld of image %lld is not in the batch of %lld",
+            return vv_fail(VV_EINVAL,
+                           "cutmix: partner %lld of image %lld is not in the batch of %lld",
                            (long long)partner[i], (long long)i, (long long)input->shape[0]);
     return VV_OK;
 }

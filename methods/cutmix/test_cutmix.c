@@ -1,7 +1,7 @@
 /* test_cutmix.c - what must hold: inside the box every pixel is the partner's, outside its own; the
- * partner's share is the box's true area; length is the side's share; alpha 0 mixes nothing; odd sizes
- * lose no pixel; uniform sampling covers evenly; neither the microbatch size nor the form of the loss
- * changes the training. */
+ * partner's share is the box's true area; length is the side's share; alpha 0 mixes nothing; odd
+ * sizes lose no pixel; uniform sampling covers evenly; neither the microbatch size nor the form of
+ * the loss changes the training. */
 #include "vv_test.h"
 
 #include <vivace/registry.h>
@@ -71,7 +71,8 @@ static void pixels(void **unused)
     vv_tensor_free(mix_target);
 }
 
-static vv_cutmix_box draw(const vv_cutmix_opts *opts, int64_t height, int64_t width, uint64_t number)
+static vv_cutmix_box draw(const vv_cutmix_opts *opts, int64_t height, int64_t width,
+                          uint64_t number)
 {
     int64_t partner[4];
     vv_cutmix_box box;

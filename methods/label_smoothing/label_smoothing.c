@@ -57,7 +57,8 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
 {
     const vv_label_smoothing_opts *opts = method->opts;
     int64_t classes = state->model->classes;
-    vv_str_addf(line, "target %.4g for the label's class, %.4g for each other of %lld; training only",
+    vv_str_addf(line,
+                "target %.4g for the label's class, %.4g for each other of %lld; training only",
                 1.0 - opts->smoothing + opts->smoothing / (double)classes,
                 opts->smoothing / (double)classes, (long long)classes);
     return vv_str_status(line);

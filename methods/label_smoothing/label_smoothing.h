@@ -6,10 +6,10 @@
 
 VV_BEGIN_DECLS
 
-/* target: class indices i32/i64 [...] (outside 0..classes-1: ignored) or a distribution [..., K], whose
-   own K counts. Result f32 [..., K]: (1 - smoothing) * target + smoothing / K * (sum of the row), so a
-   row that sums to 1 gives (1 - smoothing) * target + smoothing / K and an ignored row stays all zero.
-   NULL with a sentence in vv_error() if smoothing is outside [0, 1]. */
+/* target: class indices i32/i64 [...] (outside 0..classes-1: ignored) or a distribution [..., K],
+   whose own K counts. Result f32 [..., K]: (1 - smoothing) * target + smoothing / K * (sum of the
+   row), so a row that sums to 1 gives (1 - smoothing) * target + smoothing / K and an ignored row
+   stays all zero. NULL with a sentence in vv_error() if smoothing is outside [0, 1]. */
 VV_API VV_BORROWED vv_node *vv_smooth_labels(vv_node *target, int64_t classes, double smoothing);
 
 typedef struct vv_label_smoothing_opts {

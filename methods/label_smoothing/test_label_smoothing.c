@@ -1,6 +1,7 @@
-/* test_label_smoothing.c - what must hold: the target is (1 - s) * label + s / K; ignored rows have no
- * loss; a soft target is smoothed once, and smoothing commutes with mixing; the batch's own target is
- * back after the loss, so evaluation never sees a smoothed one; bad settings are refused. */
+/* test_label_smoothing.c - what must hold: the target is (1 - s) * label + s / K; ignored rows have
+ * no loss; a soft target is smoothed once, and smoothing commutes with mixing; the batch's own
+ * target is back after the loss, so evaluation never sees a smoothed one; bad settings are
+ * refused. */
 #include "vv_test.h"
 
 #include <vivace/registry.h>

@@ -26,12 +26,14 @@ static vv_status check(const vv_tensor *input, const vv_tensor *target, const in
         return vv_fail(VV_EINVAL, "mixup: weight %g is outside [0, 1]", weight);
     for (int64_t i = 0; i < input->shape[0]; i++)
         if (partner[i] < 0 || partner[i] >= input->shape[0])
-            return vv_fail(VV_EINVAL, "mixup: partner %lld of sample %lld is not in the batch of %lld",
+            return vv_fail(VV_EINVAL,
+                           "mixup: partner %lld of sample %lld is not in the batch of %lld",
                            (long long)partner[i], (long long)i, (long long)input->shape[0]);
     return VV_OK;
 }
 
-static void mix_row(float *restrict out, const float *a, const float *b, int64_t count, float weight)
+static void mix_row(float *restrict out, const float *a, const float *b, int64_t count,
+                    float weight)
 {
     const float rest = 1.0f - weight;
     for (int64_t i = 0; i < count; i++)
@@ -118,9 +120,10 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
     const vv_mixup_opts *opts = method->opts;
     (void)state;
     if (opts->alpha > 0.0)
-        vv_str_addf(line, "mixes each batch with a permutation of itself, weight from Beta(%g, %g), "
-                          "and its %s", opts->alpha, opts->alpha,
-                    opts->interpolate_loss ? "losses" : "targets");
+        vv_str_addf(line,
+                    "mixes each batch with a permutation of itself, weight from Beta(%g, %g), "
+                    "and its %s",
+                    opts->alpha, opts->alpha, opts->interpolate_loss ? "losses" : "targets");
     else
         vv_str_add(line, "alpha is 0: mixes nothing");
     return vv_str_status(line);

@@ -1,6 +1,6 @@
-/* test_mixup.c - what must hold: each element is (1 - m) * own + m * partner's unmixed one; m is at most
- * 1/2; alpha 0 mixes nothing; the loss is that of the mixture in both forms; neither the microbatch
- * size nor the form changes the training; the loader's tensors are never written. */
+/* test_mixup.c - what must hold: each element is (1 - m) * own + m * partner's unmixed one; m is at
+ * most 1/2; alpha 0 mixes nothing; the loss is that of the mixture in both forms; neither the
+ * microbatch size nor the form changes the training; the loader's tensors are never written. */
 #include "vv_test.h"
 
 #include <vivace/registry.h>

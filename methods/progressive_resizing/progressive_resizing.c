@@ -75,7 +75,8 @@ static vv_status line_map_init(line_map *map, int64_t from, int64_t to, int64_t 
     return VV_OK;
 }
 
-static void blend_rows(float *restrict out, const float *a, const float *b, float share, int64_t count)
+static void blend_rows(float *restrict out, const float *a, const float *b, float share,
+                       int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         out[i] = a[i] + share * (b[i] - a[i]);
@@ -169,15 +170,18 @@ static vv_status check_tensors(const vv_tensor *input, const vv_tensor *target, 
                                vv_resizing_mode mode)
 {
     if (input->ndim != 4 || input->count == 0)
-        return vv_fail(VV_ESHAPE, "progressive_resizing: input has %d axes and %lld elements; images "
-                                  "[N,H,W,C] are needed",
+        return vv_fail(VV_ESHAPE,
+                       "progressive_resizing: input has %d axes and %lld elements; images "
+                       "[N,H,W,C] are needed",
                        input->ndim, (long long)input->count);
     if (mode == VV_RESIZING_RESIZE && input->dtype != VV_F32)
         return vv_fail(VV_ETYPE, "progressive_resizing: images are %s; resizing needs f32",
                        vv_dtype_name(input->dtype));
     if (target && (target->ndim < 3 || target->ndim > 4 || target->count == 0))
-        return vv_fail(VV_ESHAPE, "progressive_resizing: resize_targets needs targets with a height "
-                                  "and a width ([N,h,w]); these have %d axes", target->ndim);
+        return vv_fail(VV_ESHAPE,
+                       "progressive_resizing: resize_targets needs targets with a height "
+                       "and a width ([N,h,w]); these have %d axes",
+                       target->ndim);
     if (increment < 1)
         return vv_fail(VV_EINVAL, "progressive_resizing: size_increment %lld must be at least 1",
                        (long long)increment);
@@ -245,7 +249,8 @@ static vv_status probe(const vv_progressive_resizing_opts *o, const vv_state *st
 {
     const int64_t *full = state->input_spec.input_shape;
     const int64_t shape[4] = {2, vv_resizing_side(full[0], o->initial_scale, o->size_increment),
-                              vv_resizing_side(full[1], o->initial_scale, o->size_increment), full[2]};
+                              vv_resizing_side(full[1], o->initial_scale, o->size_increment),
+                              full[2]};
     const vv_graph_opts graph_opts = VV_GRAPH_DEFAULTS;
     vv_status status = VV_OK;
     vv_graph *graph = NULL;
@@ -308,11 +313,14 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
         return vv_fail(VV_EINVAL, "needs images [H,W,C]; these samples have %d axes",
                        data->input_ndim);
     if (o->resize_targets && data->target_ndim < 2)
-        return vv_fail(VV_EINVAL, "resize_targets needs targets with a height and a width; these have "
-                                  "%d axes; set it to false", data->target_ndim);
+        return vv_fail(VV_EINVAL,
+                       "resize_targets needs targets with a height and a width; these have "
+                       "%d axes; set it to false",
+                       data->target_ndim);
     const int64_t height = data->input_shape[0], width = data->input_shape[1];
-    vv_str_addf(line, "%s images to %lldx%lld until %g%% of training, growing by %lld to %lldx%lld at "
-                      "%g%%",
+    vv_str_addf(line,
+                "%s images to %lldx%lld until %g%% of training, growing by %lld to %lldx%lld at "
+                "%g%%",
                 o->mode == VV_RESIZING_CROP ? "crops" : "resizes",
                 (long long)vv_resizing_side(height, o->initial_scale, o->size_increment),
                 (long long)vv_resizing_side(width, o->initial_scale, o->size_increment),

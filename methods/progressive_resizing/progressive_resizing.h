@@ -18,18 +18,19 @@ typedef struct vv_progressive_resizing_opts {
 } vv_progressive_resizing_opts;
 #define VV_PROGRESSIVE_RESIZING_DEFAULTS {VV_RESIZING_RESIZE, 0.5, 0.2, 0.5, 4, false}
 
-/* Scale of the sides at `progress` in [0, 1]: initial, then a ramp, then 1. opts NULL = defaults. */
+/* Scale of the sides at `progress` in [0, 1]: initial, then a ramp, then 1. opts NULL =
+   defaults. */
 VV_API double vv_resizing_scale(const vv_progressive_resizing_opts *opts, double progress);
-/* A side of `full` pixels at a scale: the nearest multiple of increment (half goes to the even one), at
-   least one increment, at most full; full itself at scale 1. */
+/* A side of `full` pixels at a scale: the nearest multiple of increment (half goes to the even
+   one), at least one increment, at most full; full itself at scale 1. */
 VV_API int64_t vv_resizing_side(int64_t full, double scale, int64_t increment);
 
 /* *out = the images [N,H,W,C] at `scale`, each side as vv_resizing_side says. Resize: bilinear with
    half-pixel centres, f32. Crop: one window for the batch, drawn from rng. *out_target = the target
-   [N,h,w] or [N,h,w,K], any dtype, resized by nearest neighbour or cut in the same place; with target
-   NULL it is left alone and may be NULL. *out and *out_target: NULL or a result of an earlier call,
-   which is used again if nobody else holds it; at full size they become the inputs themselves, kept.
-   size_increment as in the options; rng may be NULL for resize. */
+   [N,h,w] or [N,h,w,K], any dtype, resized by nearest neighbour or cut in the same place; with
+   target NULL it is left alone and may be NULL. *out and *out_target: NULL or a result of an
+   earlier call, which is used again if nobody else holds it; at full size they become the inputs
+   themselves, kept. size_increment as in the options; rng may be NULL for resize. */
 VV_API VV_MUST_USE vv_status vv_resize_batch(vv_tensor **out, vv_tensor **out_target,
                                              vv_tensor *input, vv_tensor *target, double scale,
                                              int64_t size_increment, vv_resizing_mode mode,

@@ -1,7 +1,7 @@
-/* test_progressive_resizing.c - what must hold: the scale waits, ramps and stays at 1; sides are whole
- * increments, rounded, at least one, the full side at scale 1; images are resized bilinearly and masks
- * by nearest neighbour; crops of images and masks agree and reach every offset; a model that takes one
- * size only is refused before training. */
+/* test_progressive_resizing.c - what must hold: the scale waits, ramps and stays at 1; sides are
+ * whole increments, rounded, at least one, the full side at scale 1; images are resized bilinearly
+ * and masks by nearest neighbour; crops of images and masks agree and reach every offset; a model
+ * that takes one size only is refused before training. */
 #include "vv_test.h"
 
 #include <vivace/mlp.h>
@@ -150,7 +150,8 @@ static void refusals(void **unused)
                  VV_ESHAPE);
     assert_fails(vv_resize_batch(&out, NULL, x, NULL, 0.5, 0, VV_RESIZING_RESIZE, NULL), VV_EINVAL);
     assert_ok(vv_resize_batch(&out, NULL, x, NULL, 0.5, 2, VV_RESIZING_RESIZE, NULL));
-    assert_fails(vv_resize_batch(&out, NULL, out, NULL, 0.5, 2, VV_RESIZING_RESIZE, NULL), VV_EINVAL);
+    assert_fails(vv_resize_batch(&out, NULL, out, NULL, 0.5, 2, VV_RESIZING_RESIZE, NULL),
+                 VV_EINVAL);
     vv_tensor_free(x);
     vv_tensor_free(labels);
     vv_tensor_free(out);

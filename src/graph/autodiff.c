@@ -69,8 +69,8 @@ static void backward_of(walk *w, vv_node *node)
             flow(w, node->in[i], 0, din[i]);
 }
 
-vv_status vv_grad_from(vv_graph *g, vv_node *loss, vv_node *loss_grad, vv_node *const *wrt, int count,
-                       vv_node **grads)
+vv_status vv_grad_from(vv_graph *g, vv_node *loss, vv_node *loss_grad, vv_node *const *wrt,
+                       int count, vv_node **grads)
 {
     for (int i = 0; i < count; i++)
         grads[i] = NULL;

@@ -158,8 +158,8 @@ vv_node *vv_leaf(vv_graph *g, vv_tensor *tensor)
     uint32_t slot = leaf_slot(g->leaf_map, g->leaf_capacity, tensor);
     if (g->leaf_map[slot])
         return g->leaf_map[slot];
-    vv_node *node = vvi_node_new(g, VV_OP_LEAF, NULL, tensor->dtype, tensor->ndim, tensor->shape, NULL,
-                                 0, 0);
+    vv_node *node =
+        vvi_node_new(g, VV_OP_LEAF, NULL, tensor->dtype, tensor->ndim, tensor->shape, NULL, 0, 0);
     if (!node)
         return NULL;
     node->tensor = vv_tensor_keep(tensor);

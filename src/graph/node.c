@@ -55,8 +55,8 @@ static void *take(vv_graph *g, size_t bytes)
 static bool shape_is_sane(vv_graph *g, vv_op op, int ndim, const int64_t *shape)
 {
     if (ndim < 0 || ndim > VV_MAX_DIMS) {
-        vvi_node_fail(g, VV_ESHAPE, "%s: a result with %d dimensions; the most is %d", vv_op_name(op),
-                      ndim, VV_MAX_DIMS);
+        vvi_node_fail(g, VV_ESHAPE, "%s: a result with %d dimensions; the most is %d",
+                      vv_op_name(op), ndim, VV_MAX_DIMS);
         return false;
     }
     int64_t count = 1;
@@ -157,8 +157,8 @@ bool vvi_need_dims(const char *op, const char *what, vv_node *x, int ndim)
     if (x->out[0].ndim == ndim)
         return true;
     char buf[128];
-    vvi_node_fail(x->graph, VV_ESHAPE, "%s: %s must have %d dimensions, has shape %s", op, what, ndim,
-                  vv_shape_text(x->out[0].ndim, x->out[0].shape, buf, sizeof buf));
+    vvi_node_fail(x->graph, VV_ESHAPE, "%s: %s must have %d dimensions, has shape %s", op, what,
+                  ndim, vv_shape_text(x->out[0].ndim, x->out[0].shape, buf, sizeof buf));
     return false;
 }
 
@@ -170,8 +170,8 @@ int vvi_need_axis(const char *op, vv_node *x, int axis)
     int resolved = axis < 0 ? axis + ndim : axis;
     if (resolved >= 0 && resolved < ndim)
         return resolved;
-    vvi_node_fail(x->graph, VV_ESHAPE, "%s: axis %d is outside an operand of %d dimensions", op, axis,
-                  ndim);
+    vvi_node_fail(x->graph, VV_ESHAPE, "%s: axis %d is outside an operand of %d dimensions", op,
+                  axis, ndim);
     return -1;
 }
 

@@ -33,8 +33,8 @@ struct vv_node {
     int index;
 };
 
-/* Makes a node with one result. `attr` may be NULL (all zero); it must come from a zeroed union. Any
-   NULL among the first `required` operands gives NULL. in may hold NULL after that. */
+/* Makes a node with one result. `attr` may be NULL (all zero); it must come from a zeroed union.
+   Any NULL among the first `required` operands gives NULL. in may hold NULL after that. */
 vv_node *vvi_node_new(vv_graph *g, vv_op op, const vv_attr *attr, vv_dtype dtype, int ndim,
                       const int64_t *shape, vv_node *const *in, int n_in, int required);
 /* Adds a further result to a node just made; returns its PICK node. */
@@ -82,7 +82,8 @@ void vvi_grad_gather(vv_node *node, vv_node *const *dout, const bool *need, vv_n
 void vvi_grad_matmul(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
 /* ops_conv.c */
 void vvi_grad_conv2d(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
-void vvi_grad_conv2d_grad_data(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
+void vvi_grad_conv2d_grad_data(vv_node *node, vv_node *const *dout, const bool *need,
+                               vv_node **din);
 /* ops_pool.c */
 void vvi_grad_pool(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
 void vvi_grad_adaptive_pool(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);

@@ -1,5 +1,5 @@
-/* pass_fuse_chains.c - element-wise neighbours of one shape become one FUSED instruction, which runs
- * block by block so that what passes between its steps stays in cache. */
+/* pass_fuse_chains.c - element-wise neighbours of one shape become one FUSED instruction, which
+ * runs block by block so that what passes between its steps stays in cache. */
 #include "graph/plan.h"
 
 #include <string.h>
@@ -66,7 +66,8 @@ static int members(const fuser *f, int head)
     return count;
 }
 
-/* How many different values a group (with instruction `extra` added, or -1) reads and writes out. */
+/* How many different values a group (with instruction `extra` added, or -1) reads and writes
+   out. */
 static bool io_fits(const fuser *f, int head, int extra)
 {
     const vvi_plan *plan = f->plan;
@@ -95,7 +96,8 @@ static bool io_fits(const fuser *f, int head, int extra)
     return n_out <= VV_FUSED_MAX_IO;
 }
 
-/* Whether every reader of the group's results outside it comes after `at`, where it would now run. */
+/* Whether every reader of the group's results outside it comes after `at`, where it would now
+   run. */
 static bool readers_follow(const fuser *f, int head, int at)
 {
     const vvi_plan *plan = f->plan;

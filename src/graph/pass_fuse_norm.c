@@ -1,9 +1,10 @@
-/* pass_fuse_norm.c - batch norm takes over the residual addition and ReLU behind it, and its gradient
- * the ReLU's mask: one pass over memory instead of three.
+/* pass_fuse_norm.c - batch norm takes over the residual addition and ReLU behind it, and its
+ * gradient the ReLU's mask: one pass over memory instead of three.
  *
  *   y = relu(batch_norm(x) + r)      BATCH_NORM(x, gamma, beta, r), attr.norm.relu, .residual
  *   d = relu_grad(dy, y); dx = batch_norm_grad(d, x, ...)
- *                                    BATCH_NORM_GRAD(dy, x, ..., y) with d as result 3 if others read it */
+ *                                    BATCH_NORM_GRAD(dy, x, ..., y) with d as result 3 if others
+ * read it */
 #include "graph/plan.h"
 
 #include <string.h>
@@ -118,8 +119,9 @@ static vv_status fuse_backward(vvi_plan *plan, int mask)
     int masked = plan->instrs[mask].out[0];
     int dy = plan->instrs[mask].in[0], y = plan->instrs[mask].in[1];
     int norm = maker_of(plan, y);
-    if (norm < 0 || plan->instrs[norm].op != VV_OP_BATCH_NORM || !plan->instrs[norm].attr.norm.relu ||
-        plan->instrs[norm].out[0] != y || !same_kind(plan, masked, y) || !same_kind(plan, dy, y))
+    if (norm < 0 || plan->instrs[norm].op != VV_OP_BATCH_NORM ||
+        !plan->instrs[norm].attr.norm.relu || plan->instrs[norm].out[0] != y ||
+        !same_kind(plan, masked, y) || !same_kind(plan, dy, y))
         return VV_OK;
     int grad = norm_grad_of(plan, masked, &plan->instrs[norm]);
     if (grad < 0)

@@ -1,5 +1,5 @@
-/* pass_precision.c - autocast: convolutions and matmuls compute in bf16 (fp32 accumulation inside the
- * kernel), what lies between them is stored in bf16, everything sensitive stays fp32.
+/* pass_precision.c - autocast: convolutions and matmuls compute in bf16 (fp32 accumulation inside
+ * the kernel), what lies between them is stored in bf16, everything sensitive stays fp32.
  *
  * Dtypes flow forward through the instruction list:
  *   compute ops    float operands are cast to bf16 (biases stay), the result becomes bf16;

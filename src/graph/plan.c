@@ -230,7 +230,8 @@ static bool build_node(vvi_plan *plan, const vv_node *node, int *value_of)
     return true;
 }
 
-/* A result must be a slab value of its own with the node's dtype; otherwise it is copied into one. */
+/* A result must be a slab value of its own with the node's dtype; otherwise it is copied into
+   one. */
 static vv_status own_result(vvi_plan *plan, int i, const vvi_shape *want)
 {
     int value = plan->results[i].value;

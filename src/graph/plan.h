@@ -75,7 +75,8 @@ typedef struct vvi_request {
 /* plan.c */
 vv_status vvi_plan_get(const vvi_request *request, vvi_plan **out);
 int vvi_plan_value(vvi_plan *plan, const vvi_shape *shape);               /* -1: out of memory */
-vvi_instr *vvi_plan_insert(vvi_plan *plan, int at, vv_op op, int n_in, int n_out); /* NULL likewise */
+vvi_instr *vvi_plan_insert(vvi_plan *plan, int at, vv_op op, int n_in,
+                           int n_out); /* NULL likewise */
 int vvi_plan_root(const vvi_plan *plan, int value);
 /* Users of a value (through aliases too), not counting results. */
 int vvi_plan_uses(const vvi_plan *plan, int value);
@@ -93,6 +94,7 @@ vv_status vvi_pass_memory(vvi_plan *plan, bool in_place);
 /* Whether the current evaluation takes the node's value as given. */
 bool vvi_node_is_source(const vv_node *node);
 void vvi_graph_free_slab(vv_graph *g);
-vv_status vvi_plan_run(vv_graph *g, vvi_plan *plan, void *const *leaf_data, vv_tensor *const *bound);
+vv_status vvi_plan_run(vv_graph *g, vvi_plan *plan, void *const *leaf_data,
+                       vv_tensor *const *bound);
 
 #endif

@@ -47,7 +47,8 @@ static void note_peak(vv_graph *g, const vvi_plan *plan, const vvi_instr *instr)
 {
     size_t peak = instr->scratch_bytes ? instr->scratch_offset + instr->scratch_bytes : 0;
     for (int k = 0; k < instr->n_in + instr->n_out; k++) {
-        int root = vvi_plan_root(plan, k < instr->n_in ? instr->in[k] : instr->out[k - instr->n_in]);
+        int root =
+            vvi_plan_root(plan, k < instr->n_in ? instr->in[k] : instr->out[k - instr->n_in]);
         if (root < 0 || plan->values[root].place != VVI_SLAB)
             continue;
         size_t end = plan->values[root].offset + plan->values[root].bytes;
@@ -262,8 +263,9 @@ void vvi_graph_flush(vv_graph *g)
     vv_status status = evaluate(g, outs, count);
     for (int i = 0; status == VV_OK && i < count; i++)
         if (has_nan(outs[i]->tensor))
-            status = vv_fail(VV_ENUMERIC, "%s: result %d holds a NaN; it is the first node that does",
-                             node->name, i);
+            status =
+                vv_fail(VV_ENUMERIC, "%s: result %d holds a NaN; it is the first node that does",
+                        node->name, i);
     if (status != VV_OK)
         vvi_graph_set_error(g, status);
     g->running = false;
@@ -279,8 +281,8 @@ vv_status vv_eval(vv_graph *g, vv_node *const *nodes, int count)
     return evaluate(g, nodes, count);
 }
 
-/* A read in the middle of a step: everything computed on the way stays, so that the rest of the step
-   need not compute it again. */
+/* A read in the middle of a step: everything computed on the way stays, so that the rest of the
+   step need not compute it again. */
 static vv_status evaluate_keeping(vv_graph *g, vv_node *node)
 {
     vvi_request r;

@@ -30,8 +30,8 @@ static vv_status add_point(vv_curve *curve, const json_t *line, double train_sec
 }
 
 /* A batch's line carries the training time; an evaluation's belongs to the batch before it. */
-static vv_status read_line(vv_curve *curve, const json_t *line, const char *label, const char *metric,
-                           double *train_seconds)
+static vv_status read_line(vv_curve *curve, const json_t *line, const char *label,
+                           const char *metric, double *train_seconds)
 {
     const char *event = json_string_value(json_object_get(line, "event"));
     if (!event)
@@ -56,7 +56,8 @@ vv_status vv_curve_read(vv_curve *out, const char *run_dir, const char *label, c
     vv_status status;
     VV_GO(vvi_path_join(&path, run_dir, "log.jsonl"));
     VV_GO(vvi_file_read_all(&text, &length, path));
-    for (char *at = text, *end; (end = memchr(at, '\n', length - (size_t)(at - text))); at = end + 1) {
+    for (char *at = text, *end; (end = memchr(at, '\n', length - (size_t)(at - text)));
+         at = end + 1) {
         json_error_t error;
         json_t *line = json_loadb(at, (size_t)(end - at), 0, &error);
         if (!line)
@@ -67,8 +68,8 @@ vv_status vv_curve_read(vv_curve *out, const char *run_dir, const char *label, c
             goto out;
     }
     if (!out->count)
-        status = vv_fail(VV_ENOTFOUND, "%s: no evaluation of '%s' with the metric '%s'", path, label,
-                         metric);
+        status = vv_fail(VV_ENOTFOUND, "%s: no evaluation of '%s' with the metric '%s'", path,
+                         label, metric);
 out:
     vv_dealloc(text);
     vv_dealloc(path);

@@ -1,6 +1,6 @@
-/* checkpoint.c - writing a run's state. Weights lie under their PyTorch names, everything else under
- * "vivace/...", numbers of the clock in one JSON text of the file's metadata. Random numbers are
- * functions of (seed, clock), so no generator state is needed. */
+/* checkpoint.c - writing a run's state. Weights lie under their PyTorch names, everything else
+ * under "vivace/...", numbers of the clock in one JSON text of the file's metadata. Random numbers
+ * are functions of (seed, clock), so no generator state is needed. */
 #include <string.h>
 
 #include "base/file.h"
@@ -110,7 +110,8 @@ static vv_status state_json(vv_trainer *t, vv_str *out)
     vv_str_add(out, "{\"format\":1,");
     add_clock(out, &s->time);
     vv_str_addf(out, ",\"seed\":\"%llu\",\"max_duration\":\"%s\",\"precision\":\"%s\"",
-                (unsigned long long)s->seed, vv_time_text(t->max_duration, duration, sizeof duration),
+                (unsigned long long)s->seed,
+                vv_time_text(t->max_duration, duration, sizeof duration),
                 vvi_precision_name(s->precision));
     vv_str_addf(out, ",\"finished\":%s,\"stopped\":%s,\"last_save\":%lld",
                 t->finished ? "true" : "false", t->stopped ? "true" : "false",
@@ -157,7 +158,8 @@ static vv_status add_records(vv_trainer *t, vv_safetensors_writer *writer, vv_re
             vv_callback *c = t->callbacks[i - t->method_count];
             vv_str_addf(&prefix, "vivace/callback/%d/", i - t->method_count);
             if (c->type->save)
-                status = vv_fail_within(c->type->save(c, record), "callback %s", c->type->desc.name);
+                status =
+                    vv_fail_within(c->type->save(c, record), "callback %s", c->type->desc.name);
         }
         if (status == VV_OK)
             status = vv_str_status(&prefix);
@@ -244,7 +246,8 @@ vv_status vvi_checkpoint_save(vv_trainer *t)
 {
     vv_status status = VV_OK;
     char *path = NULL, *latest = NULL;
-    /* Full epochs by the count of batches: one name per position, on both sides of an epoch's end. */
+    /* Full epochs by the count of batches: one name per position, on both sides of an epoch's
+       end. */
     int64_t batch = t->state.time.batch;
     vvi_checkpoint_name name;
     vvi_checkpoint_name_at(batch / t->state.axis.batches_per_epoch, batch, &name);

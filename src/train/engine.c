@@ -59,8 +59,9 @@ vv_status vvi_engine_order(vv_method **methods, int count)
             for (int i = 0; i < count; i++)
                 if (!placed[i])
                     vv_str_addf(&names, " %s", methods[i]->type->desc.name);
-            status = vv_fail(VV_EINVAL, "methods: these wait for each other:%s; check their `after`",
-                             vv_str_text(&names));
+            status =
+                vv_fail(VV_EINVAL, "methods: these wait for each other:%s; check their `after`",
+                        vv_str_text(&names));
             vv_str_fini(&names);
             goto out;
         }

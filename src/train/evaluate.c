@@ -218,7 +218,8 @@ vv_status vvi_evaluate_due(vv_trainer *t, vv_event event)
 vv_status vv_trainer_eval(vv_trainer *t)
 {
     if (t->evaluator_count == 0)
-        return vv_fail(VV_ESTATE, "vv_trainer_eval: the trainer has no evaluation data; set `eval`");
+        return vv_fail(VV_ESTATE,
+                       "vv_trainer_eval: the trainer has no evaluation data; set `eval`");
     VV_TRY(vvi_engine_fire(t, VV_EVENT_EVAL_STANDALONE_START));
     for (int i = 0; i < t->evaluator_count; i++)
         VV_TRY(evaluate(t, &t->evaluators[i]));

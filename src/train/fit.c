@@ -130,7 +130,8 @@ static vv_status fit_end(vv_trainer *t)
     VV_TRY(vvi_evaluate_due(t, VV_EVENT_FIT_END));
     t->finished = true;
     VV_TRY(vvi_log_mark(t, "end"));
-    /* Once more: now it says that the run is finished, and holds what FIT_END did to the weights. */
+    /* Once more: now it says that the run is finished, and holds what FIT_END did to the
+       weights. */
     if (t->checkpoint_dir && !t->save_every.never)
         VV_TRY(vvi_checkpoint_save(t));
     return VV_OK;

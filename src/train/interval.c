@@ -14,7 +14,8 @@ vv_status vvi_interval_parse(vvi_interval *out, const char *text, bool checkpoin
                        text);
     if (out->every.unit == VV_UNIT_DURATION &&
         !(out->every.fraction > 0.0 && out->every.fraction <= 1.0))
-        return vv_fail(VV_EINVAL, "interval %s: a fraction of the duration must be in (0, 1]", text);
+        return vv_fail(VV_EINVAL, "interval %s: a fraction of the duration must be in (0, 1]",
+                       text);
     if (out->every.unit != VV_UNIT_DURATION && out->every.count < 0)
         return vv_fail(VV_EINVAL, "interval %s: must not be negative", text);
     out->never = vv_time_is_none(out->every);

@@ -148,7 +148,8 @@ vv_status vv_record_get_tensor(const vv_record *record, const char *key, const v
     return VV_OK;
 }
 
-/* ---- in a checkpoint: scalars are metadata texts "i:<decimal>", "d:<bits in hex>", "t:<text>" ---- */
+/* ---- in a checkpoint: scalars are metadata texts "i:<decimal>", "d:<bits in hex>", "t:<text>"
+   ---- */
 
 static vv_status write_entry(const entry *e, vv_safetensors_writer *writer, const char *name)
 {
@@ -176,7 +177,8 @@ static vv_status write_entry(const entry *e, vv_safetensors_writer *writer, cons
     return VV_OK;
 }
 
-vv_status vvi_record_write(const vv_record *record, vv_safetensors_writer *writer, const char *prefix)
+vv_status vvi_record_write(const vv_record *record, vv_safetensors_writer *writer,
+                           const char *prefix)
 {
     vv_status status = VV_OK;
     vv_str name = {0};
@@ -208,7 +210,8 @@ static vv_status read_text(vv_record *record, const char *key, const char *text)
         if (end != text + 2 && *end == 0)
             return vv_record_set_double(record, key, value);
     }
-    return vv_fail(VV_EFORMAT, "saved state '%s': '%.40s' is no value this version writes", key, text);
+    return vv_fail(VV_EFORMAT, "saved state '%s': '%.40s' is no value this version writes", key,
+                   text);
 }
 
 vv_status vvi_record_read(vv_record **out, const vv_safetensors *file, const char *prefix)

@@ -47,8 +47,8 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* A weight in the file that the model does not have: the two do not belong together. (PyTorch counts
-   batches in batch norms; nothing reads that.) */
+/* A weight in the file that the model does not have: the two do not belong together. (PyTorch
+   counts batches in batch norms; nothing reads that.) */
 static vv_status check_unexpected(vv_trainer *t, const vv_safetensors *file)
 {
     for (int i = 0; i < vv_safetensors_count(file); i++) {
@@ -173,19 +173,22 @@ static vv_status load_numbers(vv_trainer *t, const json_t *state, bool resuming)
         return vv_fail(VV_EFORMAT, "its state lacks the seed");
     uint64_t saved_seed = strtoull(seed, NULL, 10);
     if (saved_seed != s->seed)
-        vv_log_message(s, "the checkpoint's seed replaces the run's, so that the run goes on as it was");
+        vv_log_message(
+            s, "the checkpoint's seed replaces the run's, so that the run goes on as it was");
     s->seed = saved_seed;
 
     /* A run that a callback stopped stays stopped, unless the user changed the duration. */
     char duration[64];
     const char *saved = json_string_value(json_object_get(state, "max_duration"));
-    bool same = saved && strcmp(saved, vv_time_text(t->max_duration, duration, sizeof duration)) == 0;
+    bool same =
+        saved && strcmp(saved, vv_time_text(t->max_duration, duration, sizeof duration)) == 0;
     t->stopped = same && json_is_true(json_object_get(state, "stopped"));
     t->finished = json_is_true(json_object_get(state, "finished"));
 
     const char *precision = json_string_value(json_object_get(state, "precision"));
     if (precision && strcmp(precision, vvi_precision_name(s->precision)) != 0)
-        vv_log_message(s, "the checkpoint was trained in another precision; the run goes on in this one");
+        vv_log_message(
+            s, "the checkpoint was trained in another precision; the run goes on in this one");
 
     if (resuming) {
         VV_TRY(get_int(state, "log_bytes", &t->log_bytes));
@@ -228,7 +231,8 @@ static vv_status check_methods(vv_trainer *t, const json_t *state)
                            "it was made with the method %s, without which its weights do not fit; "
                            "add %s to the run's methods", name, name);
         vv_str text = {0};
-        vv_str_addf(&text, "the checkpoint was made with the method %s, which this run does not have",
+        vv_str_addf(&text,
+                    "the checkpoint was made with the method %s, which this run does not have",
                     name);
         vv_log_message(&t->state, vv_str_text(&text));
         vv_str_fini(&text);
@@ -316,7 +320,8 @@ static vv_status load_all(vv_trainer *t, const vv_safetensors *file, const json_
     return VV_OK;
 }
 
-vv_status vvi_restore(vv_trainer *t, const vv_safetensors *file, const char *path, bool weights_only)
+vv_status vvi_restore(vv_trainer *t, const vv_safetensors *file, const char *path,
+                      bool weights_only)
 {
     vv_status status = VV_OK;
     json_t *state = NULL;
@@ -326,7 +331,8 @@ vv_status vvi_restore(vv_trainer *t, const vv_safetensors *file, const char *pat
     }
     const char *text = vv_safetensors_text(file, "vivace.state");
     if (!text) {
-        status = vv_fail(VV_EFORMAT, "it holds weights but no training state; load the weights only");
+        status =
+            vv_fail(VV_EFORMAT, "it holds weights but no training state; load the weights only");
         goto out;
     }
     json_error_t error;

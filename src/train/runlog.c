@@ -51,7 +51,8 @@ vv_status vvi_log_open(vv_trainer *t)
         goto out;
     }
     if (t->log_bytes >= 0 && info.st_size < (off_t)t->log_bytes)
-        vv_log_message(&t->state, "log.jsonl is shorter than the checkpoint says; lines are missing");
+        vv_log_message(&t->state,
+                       "log.jsonl is shorter than the checkpoint says; lines are missing");
     if (t->early.length)
         VV_GO(put_line(t, &t->early));
     vv_str_fini(&t->early);
@@ -143,7 +144,8 @@ void vv_log_message(vv_state *state, const char *text)
     vv_str_fini(&line);
 }
 
-/* Starts a line: event, epoch (that the last batch belongs to, for a batch), counts of the clock. */
+/* Starts a line: event, epoch (that the last batch belongs to, for a batch), counts of the
+   clock. */
 static void line_head(const vv_trainer *t, vv_str *line, const char *event, int64_t epoch)
 {
     vv_str_addf(line, "{\"event\":\"%s\",\"epoch\":%lld,\"batch\":%lld,\"sample\":%lld", event,

@@ -17,7 +17,8 @@ static bool count_param(void *ctx, const char *path, vv_module *owner, vv_param 
     return true;
 }
 
-/* Lists the parameters that learn: a frozen one's gradient is never computed, nobody asks for it. */
+/* Lists the parameters that learn: a frozen one's gradient is never computed, nobody asks for
+   it. */
 static vv_status collect_params(vv_trainer *t)
 {
     t->param_count = 0;
@@ -82,8 +83,8 @@ static vv_status forward(vv_trainer *t)
     VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_LOSS));
     s->loss_items = vvi_loss_items(t);
     VV_TRY(vvi_engine_fire(t, VV_EVENT_AFTER_LOSS));
-    /* Each item counts once whatever the microbatch size. The divisor is a leaf's value, so that the
-       plan does not depend on it. */
+    /* Each item counts once whatever the microbatch size. The divisor is a leaf's value, so that
+       the plan does not depend on it. */
     int64_t items = s->loss_item_count > 0 ? s->loss_item_count : 1;
     s->loss = vv_div(vv_sum_all(s->loss_items), vv_scalar(t->graph, (double)items));
     return vv_graph_status(t->graph);

@@ -41,7 +41,8 @@ static void add_text(vv_str *out, const char *key, const char *text)
     vv_str_add_json(out, text ? text : "");
 }
 
-/* {"eval": {"accuracy": 0.9, ...}, ...}; `best` gives the value with the batch it was reached at. */
+/* {"eval": {"accuracy": 0.9, ...}, ...}; `best` gives the value with the batch it was reached
+   at. */
 static void add_metrics(vv_str *out, const vv_trainer *t, bool best)
 {
     vv_str_addf(out, ",\n  \"%s\": {", best ? "best" : "metrics");

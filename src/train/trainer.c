@@ -102,8 +102,9 @@ static vv_status set_axis(vv_trainer *t, const char *text)
     vv_state *s = &t->state;
     int64_t per_epoch = vv_loader_batch_count(t->train), count = s->max_duration.count;
     if (per_epoch < 1)
-        return vv_fail(VV_EINVAL, "train: the loader has no batches; its set has fewer samples than "
-                                  "one batch and drop_last is on, or none at all");
+        return vv_fail(VV_EINVAL,
+                       "train: the loader has no batches; its set has fewer samples than "
+                       "one batch and drop_last is on, or none at all");
     t->batch_size = vv_loader_batch_size(t->train);
     t->samples_per_epoch = vv_loader_sample_count(t->train);
     s->axis.batches_per_epoch = per_epoch;
@@ -129,8 +130,8 @@ static vv_status set_time(vv_trainer *t, const vv_trainer_opts *o)
     VV_TRY(vv_time_parse(&s->max_duration, text, VV_UNIT_EPOCH));
     vv_unit unit = s->max_duration.unit;
     if (unit != VV_UNIT_EPOCH && unit != VV_UNIT_BATCH && unit != VV_UNIT_SAMPLE)
-        return vv_fail(VV_EINVAL, "max_duration: %s; give epochs (ep), batches (ba) or samples (sp)",
-                       text);
+        return vv_fail(VV_EINVAL,
+                       "max_duration: %s; give epochs (ep), batches (ba) or samples (sp)", text);
     t->ssr = o->scale_schedule_ratio;
     s->max_duration = vv_time_scale(s->max_duration, t->ssr);
     if (s->max_duration.count < 1)
@@ -273,7 +274,8 @@ static vv_status probe_sizes(vv_trainer *t)
 {
     int64_t last_batch = t->samples_per_epoch -
                          (t->state.axis.batches_per_epoch - 1) * t->batch_size;
-    int64_t micro = t->microbatch > 0 && t->microbatch < t->batch_size ? t->microbatch : t->batch_size;
+    int64_t micro =
+        t->microbatch > 0 && t->microbatch < t->batch_size ? t->microbatch : t->batch_size;
     const int64_t rows[] = {micro, t->batch_size % micro, last_batch % micro};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i] > 0 && (i == 0 || rows[i] != micro))

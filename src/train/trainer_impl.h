@@ -13,12 +13,13 @@
 typedef struct vvi_interval {
     vv_time every;
     bool never;         /* not even at the end */
-    bool checkpoint;    /* looks at *_CHECKPOINT events and ends with them; else *_END and FIT_END */
+    bool checkpoint; /* looks at *_CHECKPOINT events and ends with them; else *_END and FIT_END */
     int64_t last_batch; /* batch count at which it fired last; -1 = not yet */
 } vvi_interval;
 /* NULL or "" = never; a zero count = only at the end. */
 vv_status vvi_interval_parse(vvi_interval *out, const char *text, bool checkpoint);
-/* Whether it fires now; the caller then sets last_batch. `previous`: the clock before this batch. */
+/* Whether it fires now; the caller then sets last_batch. `previous`: the clock before this
+   batch. */
 bool vvi_interval_due(const vvi_interval *interval, vv_event event, const vv_timestamp *previous,
                       const vv_timestamp *now, vv_time max_duration, const vv_axis *axis);
 /* Elapsed fraction in max_duration's own unit (so coarse for epochs). */
@@ -70,7 +71,8 @@ struct vv_trainer {
     int evaluator_count;
     vvi_interval save_every;
     int save_keep;
-    vv_time max_duration; /* as given and scaled; state.max_duration shrinks when a callback stops */
+    vv_time
+        max_duration; /* as given and scaled; state.max_duration shrinks when a callback stops */
     int64_t batch_size, samples_per_epoch;
     int64_t microbatch, eval_microbatch;
     double grad_clip_norm;
@@ -136,8 +138,8 @@ vv_status vvi_checkpoint_save(vv_trainer *trainer);
 vv_status vvi_checkpoint_due(vv_trainer *trainer, vv_event event);
 vv_status vvi_restore(vv_trainer *trainer, const vv_safetensors *file, const char *path,
                       bool weights_only);
-/* *file = the newest checkpoint in the run's folder that verifies, NULL if there is none. Damaged ones
-   are told to `told`, one line each. */
+/* *file = the newest checkpoint in the run's folder that verifies, NULL if there is none. Damaged
+   ones are told to `told`, one line each. */
 vv_status vvi_checkpoint_find(const char *folder, vv_safetensors **file, char **path, vv_str *told);
 /* Makes the run's folders, proves that they can be written to, removes what killed writes left. */
 vv_status vvi_folders_prepare(const char *run_dir, const char *checkpoint_dir);

@@ -1,6 +1,7 @@
-/* json_check.c - `json_check [--lines] FILE KEY[:TYPE] ...`: the file holds one JSON value (with --lines: one a
- * line, at least one) in which each dotted key exists and is of the type named (number, string, object, array,
- * boolean). Numbers in a key count into arrays: "0.name". `KEY=TEXT` wants exactly that text. */
+/* json_check.c - `json_check [--lines] FILE KEY[:TYPE] ...`: the file holds one JSON value (with
+ * --lines: one a line, at least one) in which each dotted key exists and is of the type named
+ * (number, string, object, array, boolean). Numbers in a key count into arrays: "0.name".
+ * `KEY=TEXT` wants exactly that text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@ static const json_t *find(const json_t *at, const char *path)
             return NULL;
         memcpy(part, path, n);
         part[n] = 0;
-        at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(part, NULL, 10)) : json_object_get(at, part);
+        at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(part, NULL, 10))
+                               : json_object_get(at, part);
         path += n + (path[n] == '.');
     }
     return at;
@@ -52,8 +54,10 @@ static int check_key(const json_t *root, const char *key)
         fprintf(stderr, "json_check: %s is a %s\n", key, type_name(value));
         return 1;
     }
-    if (key[n] == '=' && (!json_is_string(value) || strcmp(json_string_value(value), key + n + 1) != 0)) {
-        fprintf(stderr, "json_check: %s, but it is '%s'\n", key, json_is_string(value) ? json_string_value(value) : "");
+    if (key[n] == '=' &&
+        (!json_is_string(value) || strcmp(json_string_value(value), key + n + 1) != 0)) {
+        fprintf(stderr, "json_check: %s, but it is '%s'\n", key,
+                json_is_string(value) ? json_string_value(value) : "");
         return 1;
     }
     return 0;
@@ -65,7 +69,8 @@ static int check(const char *text, size_t length, char **keys, int count)
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     int wrong = 0;
     if (!root) {
-        fprintf(stderr, "json_check: %s (line %d): %.*s\n", error.text, error.line, (int)(length < 200 ? length : 200), text);
+        fprintf(stderr, "json_check: %s (line %d): %.*s\n", error.text, error.line,
+                (int)(length < 200 ? length : 200), text);
         return 1;
     }
     for (int i = 0; i < count; i++)

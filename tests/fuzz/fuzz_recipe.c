@@ -1,5 +1,5 @@
-/* fuzz_recipe.c - any text as a recipe: a recipe whose resolved text gives the same recipe again, or a
- * sentence. The text may end with a NUL and one `key=value` override. */
+/* fuzz_recipe.c - any text as a recipe: a recipe whose resolved text gives the same recipe again,
+ * or a sentence. The text may end with a NUL and one `key=value` override. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* resume_world.h - the run that the tests of resuming kill: 10 shuffled samples in batches of 2,
- * accumulation over microbatches of 1, dropout, momentum, a learning-rate schedule, and a running average of
- * the weights kept by a method. */
+ * accumulation over microbatches of 1, dropout, momentum, a learning-rate schedule, and a running
+ * average of the weights kept by a method. */
 #ifndef RESUME_WORLD_H
 #define RESUME_WORLD_H
 

@@ -1,9 +1,9 @@
 /* test_g2_resume.c - guarantee G2: a run killed anywhere (SIGKILL) and started again with the same
- * command is bit-equal to one that was not: weights, averages, learning rate, losses, evaluations, the
- * log. Killed at random events; after batch 3, 7 and at an epoch's end (case B25); three times in a row;
- * with checkpoints at every batch and only at each epoch. The duration is absolute: a finished run does
- * nothing, a longer one does only what is missing. Ctrl-C saves and leaves. Samples of an epoch are
- * a permutation. */
+ * command is bit-equal to one that was not: weights, averages, learning rate, losses, evaluations,
+ * the log. Killed at random events; after batch 3, 7 and at an epoch's end (case B25); three times
+ * in a row; with checkpoints at every batch and only at each epoch. The duration is absolute: a
+ * finished run does nothing, a longer one does only what is missing. Ctrl-C saves and leaves.
+ * Samples of an epoch are a permutation. */
 #include "resume_world.h"
 
 /* Kills the process at the nth event from now on. */
@@ -99,7 +99,8 @@ static void test_random_points(void **unused)
     world whole = reference(folder, sizeof folder, "4ep", "1ba");
     for (int i = 0; i < 4; i++) {
         killer kills[3];
-        for (int j = 0; j < 3; j++) /* each life is long enough to reach its end, and not the run's */
+        for (int j = 0; j < 3;
+             j++) /* each life is long enough to reach its end, and not the run's */
             kills[j] = (killer){.countdown = 4 + vv_rng_below(&rng, 100)};
         resume_after(&whole, kills, 3);
     }
@@ -107,7 +108,8 @@ static void test_random_points(void **unused)
     tt_remove(folder);
 }
 
-/* Stopped at 2 of 4 epochs; the same command ends at 4, not 6; a third trains nothing; 6 trains 2. */
+/* Stopped at 2 of 4 epochs; the same command ends at 4, not 6; a third trains nothing; 6 trains
+   2. */
 static void test_absolute_duration(void **unused)
 {
     (void)unused;
@@ -185,7 +187,8 @@ static void test_permutation(void **unused)
     char folder[256];
     tt_folder(folder, sizeof folder);
     samples s = {0};
-    world w = {.run_dir = folder, .duration = "3ba", .save = "1ba", .listen = note_samples, .ctx = &s};
+    world w = {
+        .run_dir = folder, .duration = "3ba", .save = "1ba", .listen = note_samples, .ctx = &s};
     world_run(&w);
     free(w.weights.values);
     w.duration = "2ep";

@@ -1,8 +1,8 @@
 /* test_g5_checkpoint.c - guarantee G5 (case B29): a checkpoint is whole or absent. Processes killed
- * (SIGKILL) at random moments while they save: every file under its final name verifies, "latest" names
- * one of them, the run resumes. A damaged newest checkpoint is told and skipped. A folder that cannot be
- * written to fails before step 0. A full disk is a loud error that leaves the old checkpoint intact. The
- * newest N are kept. Weights lie under their plain names. */
+ * (SIGKILL) at random moments while they save: every file under its final name verifies, "latest"
+ * names one of them, the run resumes. A damaged newest checkpoint is told and skipped. A folder
+ * that cannot be written to fails before step 0. A full disk is a loud error that leaves the old
+ * checkpoint intact. The newest N are kept. Weights lie under their plain names. */
 #include "resume_world.h"
 
 #include <errno.h>

@@ -91,7 +91,7 @@ typedef union vv_attr {
     struct { double value; } full;
     struct { int64_t kind; double a, b; } unary; /* UNARY and UNARY_GRAD */
     struct { int64_t kind; } binary;
-    struct { int64_t kind; uint64_t axes; /* bit mask */ } reduce; /* dropped or 1 in the out shape */
+    struct { int64_t kind; uint64_t axes; } reduce; /* axes: bits; dropped or 1 in the out shape */
     struct { int64_t axis; } axis;               /* ARGMAX, CONCAT, GATHER, GATHER_GRAD */
     struct { int64_t k; } topk;
     struct { int64_t order[VV_MAX_DIMS]; } permute;
@@ -99,7 +99,7 @@ typedef union vv_attr {
     struct { int64_t before[VV_MAX_DIMS]; double value; } pad; /* after follows from the shapes */
     struct { int64_t trans_a, trans_b; } matmul;
     struct { int64_t stride[2], pad[2], dilation[2], groups; } conv;
-    struct { int64_t max /* 1 = max, 0 = average */, kernel[2], stride[2], pad[2], include_pad; } pool;
+    struct { int64_t max, kernel[2], stride[2], pad[2], include_pad; } pool; /* average: max 0 */
     struct { int64_t max; } adaptive_pool;
     struct { int64_t mode; } resize;             /* vv_resize_mode */
     struct { double eps; int64_t groups, relu, residual; } norm; /* relu, residual: set by fusion */
@@ -153,11 +153,13 @@ typedef struct vv_kernel {
     const char *name; /* "ref", "onednn", "avx2", ... shown in plans and profiles */
     /* Whether this kernel can do the call (shapes, dtypes, attributes; data pointers are NULL). */
     bool (*accepts)(const vv_call *call);
-    /* Once per plan; may be NULL. *state is passed to run and release; *scratch_bytes is planned. */
+    /* Once per plan; may be NULL. *state is passed to run and release; *scratch_bytes is
+       planned. */
     vv_status (*prepare)(const vv_call *call, void **state, size_t *scratch_bytes);
     vv_status (*run)(const vv_call *call);
     void (*release)(void *state);
-    /* Bit i set: output 0 may share input i's buffer (same bytes, element i read before written). */
+    /* Bit i set: output 0 may share input i's buffer (same bytes, element i read before
+       written). */
     unsigned in_place;
 } vv_kernel;
 

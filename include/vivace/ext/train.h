@@ -68,11 +68,14 @@ VV_API VV_MUST_USE vv_status vv_record_new(VV_OWNED vv_record **out);
 VV_API void vv_record_free(VV_TAKES vv_record *record);
 VV_API VV_MUST_USE vv_status vv_record_set_int(vv_record *record, const char *key, int64_t value);
 VV_API VV_MUST_USE vv_status vv_record_set_double(vv_record *record, const char *key, double value);
-VV_API VV_MUST_USE vv_status vv_record_set_text(vv_record *record, const char *key, const char *text);
+VV_API VV_MUST_USE vv_status vv_record_set_text(vv_record *record, const char *key,
+                                                const char *text);
 VV_API VV_MUST_USE vv_status vv_record_set_tensor(vv_record *record, const char *key,
                                                   vv_tensor *tensor); /* kept, read at write time */
-VV_API VV_MUST_USE vv_status vv_record_get_int(const vv_record *record, const char *key, int64_t *out);
-VV_API VV_MUST_USE vv_status vv_record_get_double(const vv_record *record, const char *key, double *out);
+VV_API VV_MUST_USE vv_status vv_record_get_int(const vv_record *record, const char *key,
+                                               int64_t *out);
+VV_API VV_MUST_USE vv_status vv_record_get_double(const vv_record *record, const char *key,
+                                                  double *out);
 VV_API VV_MUST_USE vv_status vv_record_get_text(const vv_record *record, const char *key,
                                                 VV_BORROWED const char **out);
 VV_API VV_MUST_USE vv_status vv_record_get_tensor(const vv_record *record, const char *key,
@@ -112,16 +115,17 @@ typedef struct vv_state {
     int64_t micro_first;       /* first row within the batch */
     vv_node *input;            /* before forward */
     vv_node *target;           /* class index or soft, not yet mixed; loss reads it */
-    /* If the batch is mixed (else NULL): row i has loss (1 - w) * loss(target) + w * loss(mix_target).
-       The Trainer mixes the losses, after BEFORE_LOSS; cross-entropy is linear in the target, so this
-       equals mixing the targets, and works for class indices. A method that changes `target` at
-       BEFORE_LOSS changes mix_target alike (smoothing both, then mixing = smoothing the mixture). A
-       method that folds the mixture into `target` itself sets both to NULL. */
+    /* If the batch is mixed (else NULL): row i has loss (1 - w) * loss(target) + w *
+       loss(mix_target). The Trainer mixes the losses, after BEFORE_LOSS; cross-entropy is linear in
+       the target, so this equals mixing the targets, and works for class indices. A method that
+       changes `target` at BEFORE_LOSS changes mix_target alike (smoothing both, then mixing =
+       smoothing the mixture). A method that folds the mixture into `target` itself sets both to
+       NULL. */
     vv_node *mix_target;
     vv_node *mix_weight;       /* f32 [N] */
     vv_node *output;           /* logits, from AFTER_FORWARD */
     vv_node *loss_items;       /* f32 [N] per-item loss, from AFTER_LOSS; methods may replace it */
-    vv_node *loss;             /* [] sum of items / items of the whole batch, from BEFORE_BACKWARD */
+    vv_node *loss; /* [] sum of items / items of the whole batch, from BEFORE_BACKWARD */
     int64_t loss_item_count;   /* items of the whole batch, over all microbatches and ranks; set
                                   before BATCH_START, methods may change it until BEFORE_FORWARD */
 
@@ -133,12 +137,13 @@ typedef struct vv_state {
 
 /* Logs a number under a name ("blurpool/num_blurconv_layers") at the current time. */
 VV_API void vv_log_metric(vv_state *state, const char *name, double value);
-/* Tells the user a sentence ("3 of 12 layers matched"): goes to the run's log and to every logger. */
+/* Tells the user a sentence ("3 of 12 layers matched"): goes to the run's log and to every
+   logger. */
 VV_API void vv_log_message(vv_state *state, const char *text);
 /* A reproducible random cursor for a method: a function of (seed, method, batch) only. */
 VV_API vv_rng vv_state_rng(const vv_state *state, const char *stream);
-/* Metric of the last evaluation: label "eval", name "accuracy". VV_ENOTFOUND if no evaluator of that
-   label computes it, VV_ESTATE if it has not been evaluated yet. */
+/* Metric of the last evaluation: label "eval", name "accuracy". VV_ENOTFOUND if no evaluator of
+   that label computes it, VV_ESTATE if it has not been evaluated yet. */
 VV_API VV_MUST_USE vv_status vv_state_metric(const vv_state *state, const char *label,
                                              const char *name, double *out);
 
@@ -169,7 +174,7 @@ typedef struct vv_method_desc {
     const char *const *after;      /* NULL-ended names this one runs after, or NULL */
     const char *const *conflicts;  /* NULL-ended names it cannot run with, or NULL */
     uint64_t events;               /* VV_EVENT_BITs at which apply is called */
-    bool required_on_load;         /* its surgery must be redone before a checkpoint's weights fit */
+    bool required_on_load; /* its surgery must be redone before a checkpoint's weights fit */
     size_t self_size;              /* private data, zeroed */
     /* Refuses bad settings with a sentence. May be NULL. */
     vv_status (*check)(const void *opts);
@@ -211,8 +216,8 @@ struct vv_callback {
     void *opts;
     void *self;
 };
-VV_API VV_MUST_USE vv_status vv_callback_new(VV_OWNED vv_callback **out, const vv_callback_desc *desc,
-                                             const void *opts);
+VV_API VV_MUST_USE vv_status vv_callback_new(VV_OWNED vv_callback **out,
+                                             const vv_callback_desc *desc, const void *opts);
 VV_API void vv_callback_free(VV_TAKES vv_callback *callback);
 
 /* ---- loggers: where numbers and progress go ---- */

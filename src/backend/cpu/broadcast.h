@@ -11,7 +11,8 @@ typedef enum vvi_spread {
     VVI_SPREAD_ANY,    /* by the sizes and strides below */
 } vvi_spread;
 
-/* The whole's dimensions with neighbours of one kind merged; stride 0 where the operand is spread. */
+/* The whole's dimensions with neighbours of one kind merged; stride 0 where the operand is
+   spread. */
 typedef struct vvi_broadcast {
     vvi_spread spread;
     int64_t period;

@@ -1,4 +1,5 @@
-/* cpu.h - backend `cpu`: vector kernels and oneDNN. One array per op, ended by a row whose run is NULL. */
+/* cpu.h - backend `cpu`: vector kernels and oneDNN. One array per op, ended by a row whose run is
+ * NULL. */
 #ifndef VVI_CPU_H
 #define VVI_CPU_H
 

@@ -1,9 +1,9 @@
 /* cpu_batch_norm.c - batch norm with its residual and relu, and its gradient.
  *
- * Rows of channels are cut into chunks of fixed size. Each chunk sums its columns in f32 about its own
- * first row, so that a large mean does not eat the variance; chunks are merged in order, in double (Chan,
- * Golub & LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
- * Few channels are folded: several rows side by side count as one wide row. */
+ * Rows of channels are cut into chunks of fixed size. Each chunk sums its columns in f32 about its
+ * own first row, so that a large mean does not eat the variance; chunks are merged in order, in
+ * double (Chan, Golub & LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+ * variances", 1979). Few channels are folded: several rows side by side count as one wide row. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
@@ -91,7 +91,8 @@ static void moments_chunk(void *ctx, int64_t chunk, int slot)
     const job *j = ctx;
     const plan *p = &j->p;
     const vv_buf *x = &j->call->in[0];
-    const int64_t begin = chunk * p->chunk_rows, end = vvi_min64(begin + p->chunk_rows, p->wide_rows);
+    const int64_t begin = chunk * p->chunk_rows,
+                  end = vvi_min64(begin + p->chunk_rows, p->wide_rows);
     float *shift = p->partial + chunk * 3 * p->width, *sum = shift + p->width;
     vvi_vec_load(shift, x->dtype, x->data, begin * p->width, p->width);
     memset(sum, 0, 2 * (size_t)p->width * sizeof *sum);
@@ -113,7 +114,8 @@ static void merge_moments(const plan *p, int64_t c, double *mean, double *varian
             const int64_t i = f * p->channels + c;
             const double n = (double)rows, s = (double)part[p->width + i];
             const double own = (double)part[i] + s / n, delta = own - m;
-            square += (double)part[2 * p->width + i] - s * s / n + delta * delta * count * n / (count + n);
+            square += (double)part[2 * p->width + i] - s * s / n +
+                      delta * delta * count * n / (count + n);
             count += n;
             m += delta * n / count;
         }
@@ -159,11 +161,14 @@ static void apply_chunk(void *ctx, int64_t chunk, int slot)
     const vv_buf *out = &call->out[0];
     const bool residual = call->attr->norm.residual && call->n_in > 3 && call->in[3].count > 0;
     const float *mean = p->coefficients, *scale = mean + p->width, *shift = scale + p->width;
-    const int64_t begin = chunk * p->chunk_rows, end = vvi_min64(begin + p->chunk_rows, p->wide_rows);
+    const int64_t begin = chunk * p->chunk_rows,
+                  end = vvi_min64(begin + p->chunk_rows, p->wide_rows);
     for (int64_t r = begin; r < end; r += p->block_rows) {
-        const int64_t n = vvi_min64(p->block_rows, end - r), at = r * p->width, count = n * p->width;
+        const int64_t n = vvi_min64(p->block_rows, end - r), at = r * p->width,
+                      count = n * p->width;
         const float *x = vvi_vec_view(room_of(p, slot, 0), &call->in[0], at, count);
-        const float *add = residual ? vvi_vec_view(room_of(p, slot, 1), &call->in[3], at, count) : NULL;
+        const float *add =
+            residual ? vvi_vec_view(room_of(p, slot, 1), &call->in[3], at, count) : NULL;
         float *y = out->dtype == VV_F32 ? (float *)out->data + at : room_of(p, slot, 2);
         vvi_col_apply(y, x, add, call->attr->norm.relu, mean, scale, shift, n, p->width);
         vvi_vec_store(out->dtype, out->data, at, y, count);
@@ -201,11 +206,13 @@ static void grad_sums_chunk(void *ctx, int64_t chunk, int slot)
 {
     const job *j = ctx;
     const plan *p = &j->p;
-    const int64_t begin = chunk * p->chunk_rows, end = vvi_min64(begin + p->chunk_rows, p->wide_rows);
+    const int64_t begin = chunk * p->chunk_rows,
+                  end = vvi_min64(begin + p->chunk_rows, p->wide_rows);
     float *sum = p->partial + (chunk * 3 + 1) * p->width;
     memset(sum, 0, 2 * (size_t)p->width * sizeof *sum);
     for (int64_t r = begin; r < end; r += p->block_rows) {
-        const int64_t n = vvi_min64(p->block_rows, end - r), at = r * p->width, count = n * p->width;
+        const int64_t n = vvi_min64(p->block_rows, end - r), at = r * p->width,
+                      count = n * p->width;
         const float *dy = masked_dy(j, slot, at, count);
         const float *x = vvi_vec_view(room_of(p, slot, 1), &j->call->in[1], at, count);
         vvi_col_grad_sums(sum, sum + p->width, dy, x, p->coefficients, n, p->width);
@@ -248,9 +255,11 @@ static void apply_grad_chunk(void *ctx, int64_t chunk, int slot)
     const vv_buf *out = &call->out[0];
     const vv_buf *masked = call->n_out > 3 && call->out[3].data ? &call->out[3] : NULL;
     const float *mean = p->coefficients, *a = mean + p->width, *b = a + p->width, *c = b + p->width;
-    const int64_t begin = chunk * p->chunk_rows, end = vvi_min64(begin + p->chunk_rows, p->wide_rows);
+    const int64_t begin = chunk * p->chunk_rows,
+                  end = vvi_min64(begin + p->chunk_rows, p->wide_rows);
     for (int64_t r = begin; r < end; r += p->block_rows) {
-        const int64_t n = vvi_min64(p->block_rows, end - r), at = r * p->width, count = n * p->width;
+        const int64_t n = vvi_min64(p->block_rows, end - r), at = r * p->width,
+                      count = n * p->width;
         const float *dy = masked_dy(j, slot, at, count);
         const float *x = vvi_vec_view(room_of(p, slot, 1), &call->in[1], at, count);
         if (masked)

@@ -1,8 +1,8 @@
 /* cpu_elementwise.c - element-wise programs, run block by block so that registers stay in cache.
  *
- * A single UNARY, BINARY, ... is a program of one step. Full-shape f32 inputs are read where they lie
- * and f32 results are written where they belong; everything else passes through block-sized buffers
- * in scratch, shared by registers that do not live at the same time. */
+ * A single UNARY, BINARY, ... is a program of one step. Full-shape f32 inputs are read where they
+ * lie and f32 results are written where they belong; everything else passes through block-sized
+ * buffers in scratch, shared by registers that do not live at the same time. */
 #include "backend/cpu/broadcast.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
@@ -90,7 +90,8 @@ static bool accepts(const vv_call *call)
     if (call->op == VV_OP_FUSED) {
         const vv_fused *fused = call->fused;
         for (int i = 0; i < fused->n_steps; i++)
-            if (!fits_register(fused->steps[i].dtype) || wraps(fused->steps[i].op, fused->steps[i].dtype))
+            if (!fits_register(fused->steps[i].dtype) ||
+                wraps(fused->steps[i].op, fused->steps[i].dtype))
                 return false;
     } else if (wraps(call->op, call->out[0].dtype)) {
         return false;
@@ -249,7 +250,8 @@ static vv_status run(const vv_call *call)
     const program *p = call->state;
     run_ctx ctx = {.call = call, .p = p};
     find_direct_outputs(&ctx);
-    vvi_cpu_for(vvi_chunks(call->out[0].count, p->block * BLOCKS_PER_CHUNK), p->slots, run_chunk, &ctx);
+    vvi_cpu_for(vvi_chunks(call->out[0].count, p->block * BLOCKS_PER_CHUNK), p->slots, run_chunk,
+                &ctx);
     return VV_OK;
 }
 

@@ -1,7 +1,7 @@
 /* cpu_gather.c - rows picked by index, their gradient, and one-hot rows.
  *
- * The gradient adds rows in the order of the index. Threads share out columns, never rows, so the order of
- * additions does not depend on them. */
+ * The gradient adds rows in the order of the index. Threads share out columns, never rows, so the
+ * order of additions does not depend on them. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
@@ -23,7 +23,8 @@ static bool is_index(const vv_buf *buf)
 
 static int64_t index_at(const vv_buf *index, int64_t i)
 {
-    return index->dtype == VV_I32 ? ((const int32_t *)index->data)[i] : ((const int64_t *)index->data)[i];
+    return index->dtype == VV_I32 ? ((const int32_t *)index->data)[i]
+                                  : ((const int64_t *)index->data)[i];
 }
 
 static vv_status check_index(const vv_buf *index, int64_t length)
@@ -32,8 +33,8 @@ static vv_status check_index(const vv_buf *index, int64_t length)
         const int64_t row = index_at(index, i);
         if (row < 0 || row >= length)
             return vv_fail(VV_EINVAL,
-                           "gather: index %" PRId64 " at position %" PRId64 " is outside 0..%" PRId64
-                           "; the axis has %" PRId64 " elements",
+                           "gather: index %" PRId64 " at position %" PRId64
+                           " is outside 0..%" PRId64 "; the axis has %" PRId64 " elements",
                            row, i, length - 1, length);
     }
     return VV_OK;
@@ -42,7 +43,8 @@ static vv_status check_index(const vv_buf *index, int64_t length)
 static job job_of(const vv_call *call, const vv_buf *whole)
 {
     const int axis = (int)call->attr->axis.axis;
-    job j = {.call = call, .index = &call->in[1], .outer = 1, .length = whole->shape[axis], .inner = 1};
+    job j = {
+        .call = call, .index = &call->in[1], .outer = 1, .length = whole->shape[axis], .inner = 1};
     for (int d = 0; d < axis; d++)
         j.outer *= whole->shape[d];
     for (int d = axis + 1; d < whole->ndim; d++)
@@ -60,7 +62,8 @@ static void gather_chunk(void *ctx, int64_t chunk, int slot)
     (void)slot;
     const job *j = ctx;
     const size_t row = (size_t)j->inner * vv_dtype_size(j->call->out[0].dtype);
-    const int64_t count = j->index->count, end = vvi_min64((chunk + 1) * j->grain, j->outer * count);
+    const int64_t count = j->index->count,
+                  end = vvi_min64((chunk + 1) * j->grain, j->outer * count);
     for (int64_t i = chunk * j->grain; i < end; i++) {
         const int64_t from = i / count * j->length + index_at(j->index, i % count);
         memcpy((char *)j->call->out[0].data + (size_t)i * row,
@@ -147,12 +150,14 @@ static void one_hot_chunk(void *ctx, int64_t chunk, int slot)
 
 static vv_status run_one_hot(const vv_call *call)
 {
-    job j = {.call = call, .index = &call->in[0], .inner = call->out[0].shape[call->out[0].ndim - 1]};
+    job j = {
+        .call = call, .index = &call->in[0], .inner = call->out[0].shape[call->out[0].ndim - 1]};
     j.grain = vvi_row_grain(j.inner);
     vvi_cpu_for(vvi_chunks(j.index->count, j.grain), 0, one_hot_chunk, &j);
     return VV_OK;
 }
 
 const vv_kernel vvi_cpu_gather[] = {{"rows", accepts, NULL, run, NULL, 0}, {0}};
-const vv_kernel vvi_cpu_gather_grad[] = {{"vector", accepts_grad, prepare_grad, run_grad, NULL, 0}, {0}};
+const vv_kernel vvi_cpu_gather_grad[] = {{"vector", accepts_grad, prepare_grad, run_grad, NULL, 0},
+                                         {0}};
 const vv_kernel vvi_cpu_one_hot[] = {{"rows", accepts_one_hot, NULL, run_one_hot, NULL, 0}, {0}};

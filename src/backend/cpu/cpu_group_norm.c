@@ -67,7 +67,8 @@ static float *room_of(const job *j, int slot, int which)
 }
 
 /* Moments of each column of image n about `shift`. */
-static void column_moments(const job *j, int64_t n, int slot, const float *shift, float *sum, float *square)
+static void column_moments(const job *j, int64_t n, int slot, const float *shift, float *sum,
+                           float *square)
 {
     memset(sum, 0, (size_t)j->channels * sizeof *sum);
     memset(square, 0, (size_t)j->channels * sizeof *square);
@@ -88,7 +89,8 @@ static void store_statistic(const vv_buf *out, int64_t i, float value)
 static void image_statistics(const job *j, int64_t n, int slot)
 {
     const int64_t c = j->channels, width = c / j->groups;
-    float *mean = vector_of(j, slot, 0), *scale = vector_of(j, slot, 1), *shift = vector_of(j, slot, 2);
+    float *mean = vector_of(j, slot, 0), *scale = vector_of(j, slot, 1),
+          *shift = vector_of(j, slot, 2);
     float *sum = vector_of(j, slot, 3), *square = vector_of(j, slot, 4);
     const double count = (double)(j->pixels * width);
     memset(mean, 0, (size_t)c * sizeof *mean);
@@ -146,7 +148,8 @@ static vv_status run(const vv_call *call)
 
 /* ---- gradient ---- */
 
-static void grad_sums(const job *j, int64_t n, int slot, const float *mean, float *sum, float *product)
+static void grad_sums(const job *j, int64_t n, int slot, const float *mean, float *sum,
+                      float *product)
 {
     memset(sum, 0, (size_t)j->channels * sizeof *sum);
     memset(product, 0, (size_t)j->channels * sizeof *product);
@@ -171,7 +174,8 @@ static void grad_coefficients(const job *j, int64_t n, int slot)
 {
     const int64_t c = j->channels, width = c / j->groups;
     float *mean = vector_of(j, slot, 0), *a = vector_of(j, slot, 1), *b = vector_of(j, slot, 2);
-    float *shift = vector_of(j, slot, 3), *sum = vector_of(j, slot, 4), *product = vector_of(j, slot, 5);
+    float *shift = vector_of(j, slot, 3), *sum = vector_of(j, slot, 4),
+          *product = vector_of(j, slot, 5);
     float *dgamma = j->partial + n * 2 * c, *dbeta = dgamma + c;
     const double count = (double)(j->pixels * width);
     for (int64_t i = 0; i < c; i++)

@@ -1,4 +1,5 @@
-/* cpu_layer_norm.c - layer norm: one row at a time, statistics in two passes over the row in cache. */
+/* cpu_layer_norm.c - layer norm: one row at a time, statistics in two passes over the row in
+ * cache. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
@@ -80,7 +81,8 @@ static vv_status run(const vv_call *call)
 {
     job j = job_of(call, (int)(intptr_t)call->state, call->scratch);
     for (int i = 0; i < 2; i++)
-        vvi_vec_load(j.vectors + i * j.width, call->in[1 + i].dtype, call->in[1 + i].data, 0, j.width);
+        vvi_vec_load(j.vectors + i * j.width, call->in[1 + i].dtype, call->in[1 + i].data, 0,
+                     j.width);
     vvi_cpu_for(j.chunks, j.slots, forward_chunk, &j);
     return VV_OK;
 }
@@ -105,7 +107,8 @@ static void grad_chunk(void *ctx, int64_t chunk, int slot)
         const float *x = vvi_vec_view(room_of(j, slot, 1), &call->in[1], r * n, n);
         const float mean = scalar(&call->in[3], r), rstd = scalar(&call->in[4], r);
         const float a = (float)(vvi_row_dot(dy, j->vectors, n) / (double)n);
-        const float b = (float)(vvi_row_product(dy, j->vectors, x, mean, n) / (double)n) * rstd * rstd;
+        const float b =
+            (float)(vvi_row_product(dy, j->vectors, x, mean, n) / (double)n) * rstd * rstd;
         float *dx = out->dtype == VV_F32 ? (float *)out->data + r * n : room_of(j, slot, 2);
         vvi_row_norm_grad(dx, dy, x, j->vectors, mean, rstd, a, b, dgamma, dbeta, n);
         vvi_vec_store(out->dtype, out->data, r * n, dx, n);

@@ -1,5 +1,6 @@
-/* cpu_permute.c - transposition. Axes that stay neighbours are merged; what is left is copied in runs if
- * the last axis stays last, else in square tiles between the result's last axis and the operand's. */
+/* cpu_permute.c - transposition. Axes that stay neighbours are merged; what is left is copied in
+ * runs if the last axis stays last, else in square tiles between the result's last axis and the
+ * operand's. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 
@@ -121,8 +122,9 @@ static void tiles_chunk(void *ctx, int64_t chunk, int slot)
         from += first;
         to += first * j->to[j->fast];
         for (int64_t c = 0; c < j->shape[last]; c += TILE)
-            copy_tile(j->src + (from + c * j->from[last]) * j->size, j->dst + (to + c) * j->size, j->size,
-                      j->from[last], j->to[j->fast], rows, vvi_min64(TILE, j->shape[last] - c));
+            copy_tile(j->src + (from + c * j->from[last]) * j->size, j->dst + (to + c) * j->size,
+                      j->size, j->from[last], j->to[j->fast], rows,
+                      vvi_min64(TILE, j->shape[last] - c));
     }
 }
 

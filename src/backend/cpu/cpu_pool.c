@@ -1,6 +1,7 @@
 /* cpu_pool.c - maximum and average pooling, fixed and adaptive windows, NHWC, vectors of channels.
  *
- * Forward: rows of output pixels in parallel. Gradient: images in parallel, windows of an image in order. */
+ * Forward: rows of output pixels in parallel. Gradient: images in parallel, windows of an image in
+ * order. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
@@ -87,7 +88,8 @@ static window window_of(const job *j, int64_t oy, int64_t ox)
         const int64_t end = from + j->call->attr->pool.kernel[i];
         w.from[i] = vvi_max64(from, 0);
         w.to[i] = vvi_min64(end, size);
-        area *= j->call->attr->pool.include_pad ? vvi_min64(end, size + pad) - from : w.to[i] - w.from[i];
+        area *= j->call->attr->pool.include_pad ? vvi_min64(end, size + pad) - from
+                                                : w.to[i] - w.from[i];
     }
     w.share = 1.0f / (float)area;
     return w;
@@ -101,7 +103,8 @@ static int64_t pixel(const vv_buf *image, int64_t n, int64_t h, int64_t w)
 static float *room_of(const job *j, int slot, int which)
 {
     char *base = j->rooms + (size_t)slot * j->slot_bytes;
-    return (float *)(void *)(base + (size_t)which * vvi_align64((size_t)j->channels * sizeof(float)));
+    return (float *)(void *)(base +
+                             (size_t)which * vvi_align64((size_t)j->channels * sizeof(float)));
 }
 
 /* ---- forward ---- */
@@ -148,7 +151,8 @@ static vv_status run(const vv_call *call)
 
 /* ---- gradient ---- */
 
-static void spread_max(const job *j, int slot, int64_t n, const window *w, const float *dy, float *dx)
+static void spread_max(const job *j, int slot, int64_t n, const window *w, const float *dy,
+                       float *dx)
 {
     const int64_t c = j->channels;
     const vv_buf *x = &j->call->in[1];
@@ -183,7 +187,8 @@ static void grad_image(void *ctx, int64_t n, int slot)
     for (int64_t oy = 0; oy < dy->shape[1]; oy++)
         for (int64_t ox = 0; ox < dy->shape[2]; ox++) {
             const window w = window_of(j, oy, ox);
-            const float *g = vvi_vec_view(room_of(j, slot, 0), dy, pixel(dy, n, oy, ox), j->channels);
+            const float *g =
+                vvi_vec_view(room_of(j, slot, 0), dy, pixel(dy, n, oy, ox), j->channels);
             if (j->max)
                 spread_max(j, slot, n, &w, g, dx);
             else
@@ -202,4 +207,5 @@ static vv_status run_grad(const vv_call *call)
 const vv_kernel vvi_cpu_pool[] = {{"vector", accepts, prepare, run, NULL, 0}, {0}};
 const vv_kernel vvi_cpu_pool_grad[] = {{"vector", accepts, prepare, run_grad, NULL, 0}, {0}};
 const vv_kernel vvi_cpu_adaptive_pool[] = {{"vector", accepts, prepare, run, NULL, 0}, {0}};
-const vv_kernel vvi_cpu_adaptive_pool_grad[] = {{"vector", accepts, prepare, run_grad, NULL, 0}, {0}};
+const vv_kernel vvi_cpu_adaptive_pool_grad[] = {{"vector", accepts, prepare, run_grad, NULL, 0},
+                                                {0}};

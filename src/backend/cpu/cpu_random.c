@@ -1,7 +1,7 @@
 /* cpu_random.c - dropout, uniform numbers, constants and accumulation.
  *
- * Draws are those of vv_random_element. Sixty-four blocks of Philox 4x32-10 (Salmon et al., SC 2011) are
- * computed side by side, so that the rounds vectorise. */
+ * Draws are those of vv_random_element. Sixty-four blocks of Philox 4x32-10 (Salmon et al., SC
+ * 2011) are computed side by side, so that the rounds vectorise. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
@@ -27,7 +27,8 @@ static philox philox_of(const vv_call *call)
 {
     const uint64_t seed = call->seed, step = call->step, id = (uint64_t)call->attr->random.id;
     return (philox){
-        .key = {(uint32_t)seed ^ 0x5bd1e995u, (uint32_t)(seed >> 32) ^ ((uint32_t)(step >> 32) * W0)},
+        .key = {(uint32_t)seed ^ 0x5bd1e995u,
+                (uint32_t)(seed >> 32) ^ ((uint32_t)(step >> 32) * W0)},
         .counter = {0, (uint32_t)(id >> 32) * W1, (uint32_t)step, (uint32_t)id},
     };
 }
@@ -64,7 +65,8 @@ VVI_CLONES static void draw_blocks(const philox *p, uint64_t first, float *out)
     }
 }
 
-/* Draws of elements first .. first + n. room holds BLOCK + 8 * LANES numbers; the result lies within. */
+/* Draws of elements first .. first + n. room holds BLOCK + 8 * LANES numbers; the result lies
+   within. */
 static const float *draws(const philox *p, uint64_t first, int64_t n, float *room)
 {
     const uint64_t block = first / 4, skip = first % 4;
@@ -73,7 +75,8 @@ static const float *draws(const philox *p, uint64_t first, int64_t n, float *roo
     return room + skip;
 }
 
-VVI_CLONES static void keep(float *y, const float *x, const float *u, float p, float scale, int64_t n)
+VVI_CLONES static void keep(float *y, const float *x, const float *u, float p, float scale,
+                            int64_t n)
 {
     VVI_SIMD
     for (int64_t i = 0; i < n; i++) {
@@ -147,7 +150,8 @@ static void uniform_chunk(void *ctx, int64_t chunk, int slot)
     float numbers[BLOCK + 8 * LANES];
     for (int64_t at = chunk * CHUNK; at < end; at += BLOCK) {
         const int64_t n = vvi_min64(BLOCK, end - at);
-        vvi_vec_store(out->dtype, out->data, at, draws(&j->p, j->first + (uint64_t)at, n, numbers), n);
+        vvi_vec_store(out->dtype, out->data, at, draws(&j->p, j->first + (uint64_t)at, n, numbers),
+                      n);
     }
 }
 
@@ -182,7 +186,9 @@ static void full_chunk(void *ctx, int64_t chunk, int slot)
     for (int64_t i = 0; i < n; i++) {
         switch (out->dtype) {
         case VV_F32: ((float *)(void *)to)[i] = (float)call->attr->full.value; break;
-        case VV_BF16: ((uint16_t *)(void *)to)[i] = vv_f32_to_bf16((float)call->attr->full.value); break;
+        case VV_BF16:
+            ((uint16_t *)(void *)to)[i] = vv_f32_to_bf16((float)call->attr->full.value);
+            break;
         case VV_I32: ((int32_t *)(void *)to)[i] = (int32_t)call->attr->full.value; break;
         default: ((int64_t *)(void *)to)[i] = (int64_t)call->attr->full.value; break;
         }
@@ -230,4 +236,5 @@ static vv_status run_accumulate(const vv_call *call)
 const vv_kernel vvi_cpu_dropout[] = {{"vector", accepts_dropout, NULL, run_dropout, NULL, 1}, {0}};
 const vv_kernel vvi_cpu_random[] = {{"vector", accepts_uniform, NULL, run_uniform, NULL, 0}, {0}};
 const vv_kernel vvi_cpu_full[] = {{"vector", accepts_full, NULL, run_full, NULL, 0}, {0}};
-const vv_kernel vvi_cpu_accumulate[] = {{"vector", accepts_accumulate, NULL, run_accumulate, NULL, 0}, {0}};
+const vv_kernel vvi_cpu_accumulate[] = {
+    {"vector", accepts_accumulate, NULL, run_accumulate, NULL, 0}, {0}};

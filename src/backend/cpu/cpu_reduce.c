@@ -1,7 +1,7 @@
 /* cpu_reduce.c - sums, means, maxima and minima over leading, trailing, middle or all axes.
  *
- * The operand is seen as [outer, reduced, inner]. Each chunk reduces a fixed piece to one row of partial
- * results; these are combined in order, sums in double. */
+ * The operand is seen as [outer, reduced, inner]. Each chunk reduces a fixed piece to one row of
+ * partial results; these are combined in order, sums in double. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
@@ -74,7 +74,8 @@ static vv_status prepare(const vv_call *call, void **state, size_t *scratch_byte
     if (!job_init(&j, call, slots, NULL))
         return vv_fail(VV_EINTERNAL, "reduce: the axes are not neighbours");
     *state = (void *)(intptr_t)slots;
-    *scratch_bytes = (size_t)(j.outer * j.pieces * j.inner + slots * j.block_rows * j.inner) * sizeof(float);
+    *scratch_bytes =
+        (size_t)(j.outer * j.pieces * j.inner + slots * j.block_rows * j.inner) * sizeof(float);
     return VV_OK;
 }
 
@@ -175,15 +176,16 @@ enum { MAX_ROW = 1 << 16 };
 static bool accepts_argmax(const vv_call *call)
 {
     const vv_buf *x = &call->in[0];
-    return vvi_is_vec_float(x->dtype) && call->out[0].dtype == VV_I32 && x->ndim > 0 && x->count > 0 &&
-           call->attr->axis.axis == x->ndim - 1 && x->shape[x->ndim - 1] <= MAX_ROW;
+    return vvi_is_vec_float(x->dtype) && call->out[0].dtype == VV_I32 && x->ndim > 0 &&
+           x->count > 0 && call->attr->axis.axis == x->ndim - 1 && x->shape[x->ndim - 1] <= MAX_ROW;
 }
 
 static vv_status prepare_argmax(const vv_call *call, void **state, size_t *scratch_bytes)
 {
     const int slots = vv_threads();
     *state = (void *)(intptr_t)slots;
-    *scratch_bytes = (size_t)slots * (size_t)call->in[0].shape[call->in[0].ndim - 1] * sizeof(float);
+    *scratch_bytes =
+        (size_t)slots * (size_t)call->in[0].shape[call->in[0].ndim - 1] * sizeof(float);
     return VV_OK;
 }
 
@@ -210,7 +212,8 @@ static vv_status run_argmax(const vv_call *call)
     const vv_buf *x = &call->in[0];
     const int64_t n = x->shape[x->ndim - 1];
     vv_call copy = *call;
-    vvi_cpu_for(vvi_chunks(x->count / n, vvi_row_grain(n)), (int)(intptr_t)call->state, argmax_chunk, &copy);
+    vvi_cpu_for(vvi_chunks(x->count / n, vvi_row_grain(n)), (int)(intptr_t)call->state,
+                argmax_chunk, &copy);
     return VV_OK;
 }
 

@@ -71,7 +71,8 @@ static void blend_columns(const job *j, float *to, const float *row)
     const int64_t c = j->x->shape[3];
     for (int64_t ox = 0; ox < j->y->shape[2]; ox++) {
         const blend b = blend_of(j->call->attr->resize.mode, ox, j->x->shape[2], j->y->shape[2]);
-        vvi_pool_blend(to + ox * c, row + b.at[0] * c, 1.0f - b.share, row + b.at[1] * c, b.share, c);
+        vvi_pool_blend(to + ox * c, row + b.at[0] * c, 1.0f - b.share, row + b.at[1] * c, b.share,
+                       c);
     }
 }
 
@@ -83,7 +84,8 @@ static void forward_chunk(void *ctx, int64_t chunk, int slot)
     const int64_t end = vvi_min64((chunk + 1) * j->grain, y->shape[0] * y->shape[1]);
     for (int64_t r = chunk * j->grain; r < end; r++) {
         const int64_t first = r / y->shape[1] * x->shape[1];
-        const blend b = blend_of(j->call->attr->resize.mode, r % y->shape[1], x->shape[1], y->shape[1]);
+        const blend b =
+            blend_of(j->call->attr->resize.mode, r % y->shape[1], x->shape[1], y->shape[1]);
         const float *p = vvi_vec_view(low, x, (first + b.at[0]) * j->row, j->row);
         const float *q = vvi_vec_view(high, x, (first + b.at[1]) * j->row, j->row);
         if (b.share != 0.0f) {
@@ -105,7 +107,8 @@ static vv_status run(const vv_call *call)
     return VV_OK;
 }
 
-/* Images in parallel; rows of dy in order: columns gathered into one row of x, that row into two. */
+/* Images in parallel; rows of dy in order: columns gathered into one row of x, that row into
+   two. */
 static void grad_image(void *ctx, int64_t n, int slot)
 {
     const job *j = ctx;

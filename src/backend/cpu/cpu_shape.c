@@ -1,5 +1,5 @@
-/* cpu_shape.c - ops that move elements: slices, concatenation, padding, broadcasting. Rows are copied
- * whole; the pieces are shared out among the threads. */
+/* cpu_shape.c - ops that move elements: slices, concatenation, padding, broadcasting. Rows are
+ * copied whole; the pieces are shared out among the threads. */
 #include "backend/cpu/broadcast.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
@@ -75,10 +75,12 @@ static void put_rows(const copy_job *job, int64_t item)
         memcpy(dst + k * job->step * job->inner, src + k * job->inner, (size_t)job->inner);
 }
 
-static vv_status run_slice_like(const vv_call *call, const vv_buf *whole, const vv_buf *part, bool take)
+static vv_status run_slice_like(const vv_call *call, const vv_buf *whole, const vv_buf *part,
+                                bool take)
 {
     const int axis = (int)call->attr->slice.axis;
-    copy_job job = {.call = call, .items = span(whole, 0, axis), .copy = take ? take_rows : put_rows};
+    copy_job job = {
+        .call = call, .items = span(whole, 0, axis), .copy = take ? take_rows : put_rows};
     job.inner = span(whole, axis + 1, whole->ndim) * (int64_t)vv_dtype_size(whole->dtype);
     job.count = part->shape[axis];
     job.length = whole->shape[axis];
@@ -169,8 +171,8 @@ static void pad_row(const copy_job *job, int64_t item)
         return;
     }
     fill(out, at, before[last], job->call->attr->pad.value);
-    memcpy((char *)out->data + (at + before[last]) * job->size, (const char *)x->data + row * own * job->size,
-           (size_t)(own * job->size));
+    memcpy((char *)out->data + (at + before[last]) * job->size,
+           (const char *)x->data + row * own * job->size, (size_t)(own * job->size));
     fill(out, at + before[last] + own, length - before[last] - own, job->call->attr->pad.value);
 }
 
@@ -229,4 +231,5 @@ const vv_kernel vvi_cpu_slice[] = {{"rows", accepts_same, NULL, run_slice, NULL,
 const vv_kernel vvi_cpu_slice_grad[] = {{"rows", accepts_same, NULL, run_slice_grad, NULL, 0}, {0}};
 const vv_kernel vvi_cpu_concat[] = {{"rows", accepts_same, NULL, run_concat, NULL, 0}, {0}};
 const vv_kernel vvi_cpu_pad[] = {{"rows", accepts_pad, NULL, run_pad, NULL, 0}, {0}};
-const vv_kernel vvi_cpu_broadcast[] = {{"rows", accepts_broadcast, NULL, run_broadcast, NULL, 0}, {0}};
+const vv_kernel vvi_cpu_broadcast[] = {{"rows", accepts_broadcast, NULL, run_broadcast, NULL, 0},
+                                       {0}};

@@ -172,10 +172,11 @@ static vv_status check_classes(job *j, const vv_buf *target)
         return VV_OK;
     const long long last = (long long)(j->width - 1);
     const long long ignored = (long long)j->call->attr->cross_entropy.ignore_index;
-    return vv_fail(VV_EINVAL,
-                   "cross_entropy: the target of row %lld is %lld, classes are 0..%lld (and %lld is "
-                   "ignored); check the labels or the number of classes",
-                   row, (long long)class_at(target, row), last, ignored);
+    return vv_fail(
+        VV_EINVAL,
+        "cross_entropy: the target of row %lld is %lld, classes are 0..%lld (and %lld is "
+        "ignored); check the labels or the number of classes",
+        row, (long long)class_at(target, row), last, ignored);
 }
 
 static float element(const vv_buf *buf, int64_t i)
@@ -228,7 +229,8 @@ static void entropy_chunk(void *ctx, int64_t chunk, int slot)
             const int64_t k = class_of(j, target, r);
             if (k >= 0) {
                 const float *x = vvi_vec_view(room_of(j, slot, 0), j->x, r * n, n);
-                loss = (log_sum_exp(x, n) - (double)x[k]) * (j->weights ? (double)j->weights[k] : 1.0);
+                loss =
+                    (log_sum_exp(x, n) - (double)x[k]) * (j->weights ? (double)j->weights[k] : 1.0);
             }
         } else {
             const float *x = vvi_vec_view(room_of(j, slot, 0), j->x, r * n, n);

@@ -79,8 +79,9 @@ vv_status vvi_onednn_new(vvi_onednn_node **out)
     use_threads(node->threads);
     VV_GO(shared_engine(&node->engine, &node->stream));
     VV_GO(vvi_onednn_check(dnnl_primitive_attr_create(&node->attr), "making attributes"));
-    VV_GO(vvi_onednn_check(dnnl_primitive_attr_set_scratchpad_mode(node->attr, dnnl_scratchpad_mode_user),
-                           "asking for a scratchpad of ours"));
+    VV_GO(vvi_onednn_check(
+        dnnl_primitive_attr_set_scratchpad_mode(node->attr, dnnl_scratchpad_mode_user),
+        "asking for a scratchpad of ours"));
     *out = node;
     node = NULL;
 out:
@@ -141,7 +142,8 @@ vv_status vvi_onednn_add(vvi_onednn_node *node, int id, int buf, const vv_buf *o
     return VV_OK;
 }
 
-static vv_status make_reorder(vvi_onednn_node *node, vvi_onednn_arg *arg, vvi_md wanted, bool result)
+static vv_status make_reorder(vvi_onednn_node *node, vvi_onednn_arg *arg, vvi_md wanted,
+                              bool result)
 {
     if (dnnl_memory_desc_equal(arg->plain, wanted))
         return VV_OK;
@@ -174,8 +176,8 @@ vv_status vvi_onednn_finish(vvi_onednn_node *node)
     return VV_OK;
 }
 
-static vv_status execute_reorder(vvi_onednn_node *node, dnnl_primitive_t reorder, dnnl_memory_t from,
-                                 dnnl_memory_t to)
+static vv_status execute_reorder(vvi_onednn_node *node, dnnl_primitive_t reorder,
+                                 dnnl_memory_t from, dnnl_memory_t to)
 {
     const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
     VVI_DNN(dnnl_primitive_execute(reorder, node->stream, 2, args), "changing a layout");
@@ -216,7 +218,8 @@ vv_status vvi_onednn_execute(vvi_onednn_node *node, const vv_call *call)
         args[n++].memory = arg->wanted_memory ? arg->wanted_memory : arg->plain_memory;
     }
     if (node->scratchpad) {
-        VVI_DNN(dnnl_memory_set_data_handle(node->scratchpad, (char *)call->scratch + node->scratchpad_at),
+        VVI_DNN(dnnl_memory_set_data_handle(node->scratchpad,
+                                            (char *)call->scratch + node->scratchpad_at),
                 "setting the scratchpad");
         args[n].arg = DNNL_ARG_SCRATCHPAD;
         args[n++].memory = node->scratchpad;

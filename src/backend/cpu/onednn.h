@@ -1,4 +1,5 @@
-/* onednn.h - a oneDNN primitive as a kernel's state: operands, conversions and reorders around it. */
+/* onednn.h - a oneDNN primitive as a kernel's state: operands, conversions and reorders around
+ * it. */
 #ifndef VVI_ONEDNN_H
 #define VVI_ONEDNN_H
 
@@ -42,8 +43,8 @@ vv_status vvi_onednn_add(vvi_onednn_node *node, int id, int buf, const vv_buf *o
                          const dnnl_dims_t dims, const dnnl_dims_t strides, vv_dtype compute);
 /* Makes the primitive; call once node->desc is made and all operands are added, the result last. */
 vv_status vvi_onednn_finish(vvi_onednn_node *node);
-/* Converts, reorders, executes, and brings the result back: `execute`, then `store`. Between the two
-   an f32 result lies at `result`. */
+/* Converts, reorders, executes, and brings the result back: `execute`, then `store`. Between the
+   two an f32 result lies at `result`. */
 vv_status vvi_onednn_run(vvi_onednn_node *node, const vv_call *call);
 vv_status vvi_onednn_execute(vvi_onednn_node *node, const vv_call *call);
 float *vvi_onednn_result(const vvi_onednn_node *node, const vv_call *call);

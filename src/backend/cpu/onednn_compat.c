@@ -33,12 +33,12 @@ void vvi_md_free(vvi_md md)
 }
 
 dnnl_status_t vvi_pd_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                  dnnl_primitive_attr_t attr, vvi_md src, vvi_md weights, vvi_md bias,
-                                  vvi_md dst, const vvi_conv_geometry *g)
+                                  dnnl_primitive_attr_t attr, vvi_md src, vvi_md weights,
+                                  vvi_md bias, vvi_md dst, const vvi_conv_geometry *g)
 {
     return dnnl_convolution_forward_primitive_desc_create(
-        out, engine, dnnl_forward_training, dnnl_convolution_direct, src, weights, bias, dst, g->stride,
-        g->dilate, g->pad_before, g->pad_after, attr);
+        out, engine, dnnl_forward_training, dnnl_convolution_direct, src, weights, bias, dst,
+        g->stride, g->dilate, g->pad_before, g->pad_after, attr);
 }
 
 dnnl_status_t vvi_pd_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
@@ -47,8 +47,8 @@ dnnl_status_t vvi_pd_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_
                                         dnnl_primitive_desc_t forward)
 {
     return dnnl_convolution_backward_data_primitive_desc_create(
-        out, engine, dnnl_convolution_direct, src, weights, dst, g->stride, g->dilate, g->pad_before,
-        g->pad_after, forward, attr);
+        out, engine, dnnl_convolution_direct, src, weights, dst, g->stride, g->dilate,
+        g->pad_before, g->pad_after, forward, attr);
 }
 
 dnnl_status_t vvi_pd_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
@@ -104,14 +104,15 @@ void vvi_md_free(vvi_md md)
 }
 
 dnnl_status_t vvi_pd_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                  dnnl_primitive_attr_t attr, vvi_md src, vvi_md weights, vvi_md bias,
-                                  vvi_md dst, const vvi_conv_geometry *g)
+                                  dnnl_primitive_attr_t attr, vvi_md src, vvi_md weights,
+                                  vvi_md bias, vvi_md dst, const vvi_conv_geometry *g)
 {
     dnnl_convolution_desc_t desc;
     const dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
         &desc, dnnl_forward_training, dnnl_convolution_direct, src, weights, bias, dst, g->stride,
         g->dilate, g->pad_before, g->pad_after);
-    return status == dnnl_success ? dnnl_primitive_desc_create(out, &desc, attr, engine, NULL) : status;
+    return status == dnnl_success ? dnnl_primitive_desc_create(out, &desc, attr, engine, NULL)
+                                  : status;
 }
 
 dnnl_status_t vvi_pd_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
@@ -134,8 +135,8 @@ dnnl_status_t vvi_pd_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engi
 {
     dnnl_convolution_desc_t desc;
     const dnnl_status_t status = dnnl_dilated_convolution_backward_weights_desc_init(
-        &desc, dnnl_convolution_direct, src, weights, NULL, dst, g->stride, g->dilate, g->pad_before,
-        g->pad_after);
+        &desc, dnnl_convolution_direct, src, weights, NULL, dst, g->stride, g->dilate,
+        g->pad_before, g->pad_after);
     return status == dnnl_success ? dnnl_primitive_desc_create(out, &desc, attr, engine, forward)
                                   : status;
 }
@@ -146,7 +147,8 @@ dnnl_status_t vvi_pd_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
 {
     dnnl_matmul_desc_t desc;
     const dnnl_status_t status = dnnl_matmul_desc_init(&desc, src, weights, bias, dst);
-    return status == dnnl_success ? dnnl_primitive_desc_create(out, &desc, attr, engine, NULL) : status;
+    return status == dnnl_success ? dnnl_primitive_desc_create(out, &desc, attr, engine, NULL)
+                                  : status;
 }
 
 #endif

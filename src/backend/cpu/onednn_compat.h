@@ -1,7 +1,9 @@
-/* onednn_compat.h - what differs between oneDNN 2 and 3: descriptors and the creation of primitives.
+/* onednn_compat.h - what differs between oneDNN 2 and 3: descriptors and the creation of
+ * primitives.
  *
- * Version 2 has memory descriptors as structs and operation descriptors beside them; version 3 has opaque
- * memory descriptors and creates primitive descriptors directly. Everything else is alike in both. */
+ * Version 2 has memory descriptors as structs and operation descriptors beside them; version 3 has
+ * opaque memory descriptors and creates primitive descriptors directly. Everything else is alike in
+ * both. */
 #ifndef VVI_ONEDNN_COMPAT_H
 #define VVI_ONEDNN_COMPAT_H
 
@@ -24,8 +26,8 @@ typedef struct vvi_conv_geometry {
 } vvi_conv_geometry;
 
 dnnl_status_t vvi_pd_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                  dnnl_primitive_attr_t attr, vvi_md src, vvi_md weights, vvi_md bias,
-                                  vvi_md dst, const vvi_conv_geometry *geometry);
+                                  dnnl_primitive_attr_t attr, vvi_md src, vvi_md weights,
+                                  vvi_md bias, vvi_md dst, const vvi_conv_geometry *geometry);
 dnnl_status_t vvi_pd_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
                                         dnnl_primitive_attr_t attr, vvi_md src, vvi_md weights,
                                         vvi_md dst, const vvi_conv_geometry *geometry,

@@ -44,7 +44,8 @@ static void nhwc_layout(const vv_buf *buf, dnnl_dims_t dims, dnnl_dims_t strides
 static int weight_layout(const vv_buf *w, int64_t groups, dnnl_dims_t dims, dnnl_dims_t strides)
 {
     const int64_t o = w->shape[0] / groups, i = w->shape[1], kh = w->shape[2], kw = w->shape[3];
-    const dnnl_dims_t d = {groups, o, i, kh, kw}, s = {o * i * kh * kw, i * kh * kw, kh * kw, kw, 1};
+    const dnnl_dims_t d = {groups, o, i, kh, kw},
+                      s = {o * i * kh * kw, i * kh * kw, kh * kw, kw, 1};
     const int skip = groups == 1;
     for (int k = skip; k < 5; k++) {
         dims[k - skip] = d[k];
@@ -103,12 +104,14 @@ static vv_status make_descs(conv_descs *d, vv_op op, const conv_shapes *s, int64
     VVI_DNN(vvi_md_new(&d->y, 4, dims, vvi_onednn_type(compute_type(s->y->dtype, native)), strides),
             "describing y");
     const int ndims = weight_layout(s->w, groups, dims, strides);
-    VVI_DNN(vvi_md_new(&d->w, ndims, dims, vvi_onednn_type(compute_type(s->w->dtype, native)), NULL),
-            "describing the weights");
+    VVI_DNN(
+        vvi_md_new(&d->w, ndims, dims, vvi_onednn_type(compute_type(s->w->dtype, native)), NULL),
+        "describing the weights");
     if (s->bias) {
         const dnnl_dims_t n = {s->bias->count}, one = {1};
-        VVI_DNN(vvi_md_new(&d->bias, 1, n, vvi_onednn_type(compute_type(s->bias->dtype, native)), one),
-                "describing the bias");
+        VVI_DNN(
+            vvi_md_new(&d->bias, 1, n, vvi_onednn_type(compute_type(s->bias->dtype, native)), one),
+            "describing the bias");
     }
     return VV_OK;
 }
@@ -117,19 +120,21 @@ static vv_status make_primitive_desc(vvi_onednn_node *node, vv_op op, const conv
                                      const vvi_conv_geometry *g)
 {
     if (op == VV_OP_CONV2D) {
-        VVI_DNN(vvi_pd_conv_forward(&node->desc, node->engine, node->attr, d->x, d->w, d->bias, d->y, g),
+        VVI_DNN(vvi_pd_conv_forward(&node->desc, node->engine, node->attr, d->x, d->w, d->bias,
+                                    d->y, g),
                 "planning a convolution");
         return VV_OK;
     }
-    VVI_DNN(vvi_pd_conv_forward(&node->forward, node->engine, node->attr, d->x, d->w, NULL, d->y, g),
-            "planning a convolution");
+    VVI_DNN(
+        vvi_pd_conv_forward(&node->forward, node->engine, node->attr, d->x, d->w, NULL, d->y, g),
+        "planning a convolution");
     if (op == VV_OP_CONV2D_GRAD_DATA)
-        VVI_DNN(vvi_pd_conv_backward_data(&node->desc, node->engine, node->attr, d->x, d->w, d->y, g,
-                                          node->forward),
+        VVI_DNN(vvi_pd_conv_backward_data(&node->desc, node->engine, node->attr, d->x, d->w, d->y,
+                                          g, node->forward),
                 "planning a convolution's gradient for its input");
     else
-        VVI_DNN(vvi_pd_conv_backward_weights(&node->desc, node->engine, node->attr, d->x, d->w, d->y, g,
-                                             node->forward),
+        VVI_DNN(vvi_pd_conv_backward_weights(&node->desc, node->engine, node->attr, d->x, d->w,
+                                             d->y, g, node->forward),
                 "planning a convolution's gradient for its weights");
     return VV_OK;
 }
@@ -142,8 +147,8 @@ static vv_status add_activation(vvi_onednn_node *node, int id, int buf, const vv
     return vvi_onednn_add(node, id, buf, operand, 4, dims, strides, compute);
 }
 
-static vv_status add_weights(vvi_onednn_node *node, int id, int buf, const vv_buf *w, int64_t groups,
-                             bool native)
+static vv_status add_weights(vvi_onednn_node *node, int id, int buf, const vv_buf *w,
+                             int64_t groups, bool native)
 {
     dnnl_dims_t dims, strides;
     const int ndims = weight_layout(w, groups, dims, strides);

@@ -27,7 +27,8 @@ static bool accepts(const vv_call *call)
            call->in[0].ndim >= 2 && call->in[1].ndim >= 2;
 }
 
-static void matrix(dnnl_dims_t dims, dnnl_dims_t strides, int at, int64_t rows, int64_t cols, bool transposed)
+static void matrix(dnnl_dims_t dims, dnnl_dims_t strides, int at, int64_t rows, int64_t cols,
+                   bool transposed)
 {
     dims[at] = rows;
     dims[at + 1] = cols;
@@ -130,16 +131,19 @@ static vv_dtype compute_type(vv_dtype dtype, bool native)
     return native ? dtype : VV_F32;
 }
 
-static vv_status make_desc(vvi_onednn_node *node, const matmul_layout *l, const vv_call *call, bool native)
+static vv_status make_desc(vvi_onednn_node *node, const matmul_layout *l, const vv_call *call,
+                           bool native)
 {
     vvi_md a = NULL, b = NULL, bias = NULL, y = NULL;
     vv_status status;
     const dnnl_data_type_t a_type = vvi_onednn_type(compute_type(call->in[0].dtype, native));
     const dnnl_data_type_t b_type = vvi_onednn_type(compute_type(call->in[1].dtype, native));
     const dnnl_data_type_t y_type = vvi_onednn_type(compute_type(call->out[0].dtype, native));
-    VV_GO(vvi_onednn_check(vvi_md_new(&a, l->ndims, l->a_dims, a_type, l->a_strides), "describing a"));
-    VV_GO(vvi_onednn_check(vvi_md_new(&b, l->ndims, l->b_dims, b_type, l->pack ? NULL : l->b_strides),
-                           "describing b"));
+    VV_GO(vvi_onednn_check(vvi_md_new(&a, l->ndims, l->a_dims, a_type, l->a_strides),
+                           "describing a"));
+    VV_GO(
+        vvi_onednn_check(vvi_md_new(&b, l->ndims, l->b_dims, b_type, l->pack ? NULL : l->b_strides),
+                         "describing b"));
     VV_GO(vvi_onednn_check(vvi_md_new(&y, l->ndims, l->y_dims, y_type, l->y_strides),
                            "describing the product"));
     if (has_bias(call)) {
@@ -171,8 +175,8 @@ static vv_status make_node(vvi_onednn_node **out, const vv_call *call, bool nati
     VV_GO(vvi_onednn_add(node, DNNL_ARG_WEIGHTS, 1, &call->in[1], l.ndims, l.b_dims, l.b_strides,
                          compute_type(call->in[1].dtype, native)));
     if (has_bias(call))
-        VV_GO(vvi_onednn_add(node, DNNL_ARG_BIAS, 2, &call->in[2], l.ndims, l.bias_dims, l.bias_strides,
-                             compute_type(call->in[2].dtype, native)));
+        VV_GO(vvi_onednn_add(node, DNNL_ARG_BIAS, 2, &call->in[2], l.ndims, l.bias_dims,
+                             l.bias_strides, compute_type(call->in[2].dtype, native)));
     VV_GO(vvi_onednn_add(node, DNNL_ARG_DST, 0, &call->out[0], l.ndims, l.y_dims, l.y_strides,
                          compute_type(call->out[0].dtype, native)));
     VV_GO(vvi_onednn_finish(node));

@@ -4,8 +4,8 @@
 
 #include <vivace/ext/backend.h>
 
-/* A function so marked is compiled for AVX-512, AVX2 and plain x86-64; the loader picks. It must hold
-   plain loops only: no vector types, no OpenMP parallel regions (their bodies are not cloned).
+/* A function so marked is compiled for AVX-512, AVX2 and plain x86-64; the loader picks. It must
+   hold plain loops only: no vector types, no OpenMP parallel regions (their bodies are not cloned).
    Sanitizers instrument the resolver, which runs before they are ready, so they get one version. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&      \
     __GNUC__ >= 12 && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&          \
@@ -19,9 +19,10 @@
 #define VVI_SIMD_SUM(v) VVI_SIMD_SUM_(omp simd reduction(+ : v))
 #define VVI_SIMD_SUM_(text) _Pragma(#text)
 
-/* Calls fn(ctx, chunk, slot) for chunk 0..chunks-1, handed out dynamically. Slots number the threads
-   from 0 and stay below max_slots (0 = any number). What a chunk computes may not depend on the slot, and
-   chunks must be cut without regard to the number of threads: then neither do results. */
+/* Calls fn(ctx, chunk, slot) for chunk 0..chunks-1, handed out dynamically. Slots number the
+   threads from 0 and stay below max_slots (0 = any number). What a chunk computes may not depend on
+   the slot, and chunks must be cut without regard to the number of threads: then neither do
+   results. */
 typedef void (*vvi_chunk_fn)(void *ctx, int64_t chunk, int slot);
 void vvi_cpu_for(int64_t chunks, int max_slots, vvi_chunk_fn fn, void *ctx);
 

@@ -93,8 +93,9 @@ VVI_CLONES void vvi_col_grad_sums(float *sum, float *product, const float *dy, c
     }
 }
 
-VVI_CLONES void vvi_col_apply(float *y, const float *x, const float *add, bool relu, const float *mean,
-                              const float *scale, const float *shift, int64_t rows, int64_t width)
+VVI_CLONES void vvi_col_apply(float *y, const float *x, const float *add, bool relu,
+                              const float *mean, const float *scale, const float *shift,
+                              int64_t rows, int64_t width)
 {
     const float floor = relu ? 0.0f : -__builtin_inff();
     for (int64_t r = 0; r < rows; r++) {

@@ -1,7 +1,8 @@
 /* vec_math.h - exp, log, tanh, erf as branch-free f32 code that the compiler vectorises.
  *
- * Polynomials are minimax fits of our own (least squares reweighted to the Chebyshev bound); the bound is
- * named beside each. Errors against double: a few 1e-7 relative. NaN and infinities come out as in C. */
+ * Polynomials are minimax fits of our own (least squares reweighted to the Chebyshev bound); the
+ * bound is named beside each. Errors against double: a few 1e-7 relative. NaN and infinities come
+ * out as in C. */
 #ifndef VVI_VEC_MATH_H
 #define VVI_VEC_MATH_H
 
@@ -24,8 +25,8 @@ static inline uint32_t vvi_f32_bits(float value)
     return bits;
 }
 
-/* e^x = 2^n e^r, |r| <= ln2/2; 1 + r + r^2 p(r), 3e-9. n is split in two so that both ends of the range,
-   denormals and infinity, come out of the multiplications. */
+/* e^x = 2^n e^r, |r| <= ln2/2; 1 + r + r^2 p(r), 3e-9. n is split in two so that both ends of the
+   range, denormals and infinity, come out of the multiplications. */
 static inline float vvi_expf(float x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
@@ -116,8 +117,8 @@ static inline float vvi_erfc_tail(float x)
     return vvi_expf(-x * x) * q;
 }
 
-/* Distribution function of the normal law: erf(z) = z p(z^2) below 1 (4e-8), the tail above, so that
-   small probabilities keep their relative accuracy. */
+/* Distribution function of the normal law: erf(z) = z p(z^2) below 1 (4e-8), the tail above, so
+   that small probabilities keep their relative accuracy. */
 static inline float vvi_normal_cdf(float x)
 {
     const float s = x * 0.707106781f, as = fabsf(s), z = s * s;

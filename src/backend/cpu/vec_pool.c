@@ -11,7 +11,8 @@ VVI_CLONES void vvi_pool_max(float *best, const float *x, int64_t n)
     }
 }
 
-VVI_CLONES void vvi_pool_argmax(float *best, int32_t *which, const float *x, int32_t place, int64_t n)
+VVI_CLONES void vvi_pool_argmax(float *best, int32_t *which, const float *x, int32_t place,
+                                int64_t n)
 {
     VVI_SIMD
     for (int64_t i = 0; i < n; i++) {
@@ -40,7 +41,8 @@ VVI_CLONES void vvi_pool_axpy(float *dst, const float *src, float factor, int64_
         dst[i] += src[i] * factor;
 }
 
-VVI_CLONES void vvi_pool_blend(float *dst, const float *a, float p, const float *b, float q, int64_t n)
+VVI_CLONES void vvi_pool_blend(float *dst, const float *a, float p, const float *b, float q,
+                               int64_t n)
 {
     if (q == 0.0f) {
         VVI_SIMD

@@ -47,7 +47,8 @@ VVI_CLONES double vvi_row_square(const float *x, float mean, int64_t n)
     return total;
 }
 
-VVI_CLONES double vvi_row_product(const float *a, const float *b, const float *x, float mean, int64_t n)
+VVI_CLONES double vvi_row_product(const float *a, const float *b, const float *x, float mean,
+                                  int64_t n)
 {
     double total = 0.0;
     for (int64_t at = 0; at < n; at += BLOCK) {
@@ -140,8 +141,8 @@ VVI_CLONES void vvi_row_norm(float *y, const float *x, float mean, float rstd, c
 }
 
 VVI_CLONES void vvi_row_norm_grad(float *dx, const float *dy, const float *x, const float *gamma,
-                                  float mean, float rstd, float a, float b, float *dgamma, float *dbeta,
-                                  int64_t n)
+                                  float mean, float rstd, float a, float b, float *dgamma,
+                                  float *dbeta, int64_t n)
 {
     VVI_SIMD
     for (int64_t i = 0; i < n; i++) {
@@ -152,8 +153,8 @@ VVI_CLONES void vvi_row_norm_grad(float *dx, const float *dy, const float *x, co
     }
 }
 
-VVI_CLONES void vvi_row_softmax_grad(float *dx, const float *dy, const float *y, float sum, bool log,
-                                     int64_t n)
+VVI_CLONES void vvi_row_softmax_grad(float *dx, const float *dy, const float *y, float sum,
+                                     bool log, int64_t n)
 {
     if (log) {
         VVI_SIMD

@@ -1,4 +1,5 @@
-/* vec_rows.h - sums and maps over one contiguous run. Sums are f32 within 512 elements, double beyond. */
+/* vec_rows.h - sums and maps over one contiguous run. Sums are f32 within 512 elements, double
+ * beyond. */
 #ifndef VVI_VEC_ROWS_H
 #define VVI_VEC_ROWS_H
 
@@ -21,15 +22,17 @@ double vvi_row_exp_sum(const float *x, float shift, int64_t n);
 /* dst = x + add */
 void vvi_row_shift(float *dst, const float *x, float add, int64_t n);
 /* y = (x - mean) * rstd * gamma + beta */
-void vvi_row_norm(float *y, const float *x, float mean, float rstd, const float *gamma, const float *beta,
-                  int64_t n);
+void vvi_row_norm(float *y, const float *x, float mean, float rstd, const float *gamma,
+                  const float *beta, int64_t n);
 /* dx = rstd * (dy * gamma - a - (x - mean) * b); dgamma += dy * (x - mean) * rstd; dbeta += dy. */
 void vvi_row_norm_grad(float *dx, const float *dy, const float *x, const float *gamma, float mean,
                        float rstd, float a, float b, float *dgamma, float *dbeta, int64_t n);
 /* dx = y * (dy - sum), or dy - e^y * sum. */
-void vvi_row_softmax_grad(float *dx, const float *dy, const float *y, float sum, bool log, int64_t n);
+void vvi_row_softmax_grad(float *dx, const float *dy, const float *y, float sum, bool log,
+                          int64_t n);
 /* dx = scale * p - factor * t */
-void vvi_row_entropy_grad(float *dx, const float *p, const float *t, float scale, float factor, int64_t n);
+void vvi_row_entropy_grad(float *dx, const float *p, const float *t, float scale, float factor,
+                          int64_t n);
 /* a b, into dst. */
 void vvi_row_multiply(float *dst, const float *a, const float *b, int64_t n);
 

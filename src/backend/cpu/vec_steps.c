@@ -154,7 +154,8 @@ static void step_pow_grad(float exponent, float *dst, const float *a, const floa
     }
 }
 
-VVI_CLONES static void step_binary(int64_t kind, float *dst, const float *a, const float *b, int64_t n)
+VVI_CLONES static void step_binary(int64_t kind, float *dst, const float *a, const float *b,
+                                   int64_t n)
 {
     switch (kind) {
     case VV_BINARY_ADD: MAP2(x + y); break;
@@ -170,8 +171,8 @@ VVI_CLONES static void step_binary(int64_t kind, float *dst, const float *a, con
     }
 }
 
-VVI_CLONES static void step_where(float *dst, const float *condition, const float *a, const float *b,
-                                  int64_t n)
+VVI_CLONES static void step_where(float *dst, const float *condition, const float *a,
+                                  const float *b, int64_t n)
 {
     VVI_SIMD
     for (int64_t i = 0; i < n; i++) {

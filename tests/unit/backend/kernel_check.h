@@ -45,10 +45,15 @@ static inline void buf_init(vv_buf *buf, vv_dtype dtype, int ndim, const int64_t
     assert_ok(vv_alloc_aligned(&buf->data, (size_t)buf->count * vv_dtype_size(dtype) + 64));
 }
 
-#define SHAPE(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...)                                                               \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) \
+    {                                                                            \
+        __VA_ARGS__                                                              \
+    }
 
 /* Next input, filled with numbers in [lo, hi). */
-static inline vv_buf *add_in(check *c, vv_dtype dtype, int ndim, const int64_t *shape, double lo, double hi)
+static inline vv_buf *add_in(check *c, vv_dtype dtype, int ndim, const int64_t *shape, double lo,
+                             double hi)
 {
     vv_buf *buf = &c->in[c->n_in++];
     buf_init(buf, dtype, ndim, shape);
@@ -89,7 +94,8 @@ static inline const vv_kernel *find_kernel(const vv_backend *backend, const vv_c
 }
 
 /* Runs `kernel` with the given operands; scratch is filled with NaN first. */
-static inline void run_kernel(const vv_kernel *kernel, const check *c, const vv_buf *in, const vv_buf *out)
+static inline void run_kernel(const vv_kernel *kernel, const check *c, const vv_buf *in,
+                              const vv_buf *out)
 {
     vv_call call = {.op = c->op, .attr = &c->attr, .n_in = c->n_in, .n_out = c->n_out, .in = in,
                     .out = out, .fused = c->op == VV_OP_FUSED ? &c->fused : NULL, .seed = c->seed,
@@ -111,7 +117,8 @@ static inline void outs_like(vv_buf *out, const check *c)
         buf_init(&out[i], c->out[i].dtype, c->out[i].ndim, c->out[i].shape);
         memset(out[i].data, 0x7b, (size_t)c->out[i].count * vv_dtype_size(c->out[i].dtype));
         if (c->op == VV_OP_ACCUMULATE)
-            memcpy(out[i].data, c->out[i].data, (size_t)c->out[i].count * vv_dtype_size(c->out[i].dtype));
+            memcpy(out[i].data, c->out[i].data,
+                   (size_t)c->out[i].count * vv_dtype_size(c->out[i].dtype));
     }
 }
 

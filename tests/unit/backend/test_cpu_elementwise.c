@@ -85,7 +85,8 @@ static void special_values(void **state)
         run_kernel(vvi_cpu_unary, &c, c.in, got);
         for (int64_t i = 0; i < n; i++) {
             const double g = vvi_ref_get(&got[0], i), w = vvi_ref_get(&want[0], i);
-            if (isnan(w) != isnan(g) || (!isnan(w) && g != w && !(fabs(g - w) <= 1e-44 + 1e-6 * fabs(w))))
+            if (isnan(w) != isnan(g) ||
+                (!isnan(w) && g != w && !(fabs(g - w) <= 1e-44 + 1e-6 * fabs(w))))
                 fail_msg("kind %d of %g: %g, expected %g", kinds[k], (double)specials[i], g, w);
         }
         outs_free(want, &c);
@@ -123,7 +124,8 @@ static void binary_broadcasts(void **state)
                 c.attr.binary.kind = kind;
                 add_in(&c, dtype, rows[r].na, rows[r].a, -2, 2);
                 vv_buf *b = add_in(&c, dtype, rows[r].nb, rows[r].b, 0.5, 2);
-                if (kind == VV_BINARY_EQUAL && rows[r].na == rows[r].nb && c.in[0].count == b->count)
+                if (kind == VV_BINARY_EQUAL && rows[r].na == rows[r].nb &&
+                    c.in[0].count == b->count)
                     memcpy(b->data, c.in[0].data, (size_t)(b->count / 2) * vv_dtype_size(dtype));
                 add_out(&c, kind >= VV_BINARY_EQUAL ? VV_BOOL : dtype, rows[r].ny, rows[r].y);
                 check_with_ref(&c);
@@ -172,8 +174,8 @@ static void where_and_cast(void **state)
         }
 }
 
-static vv_fused_step step_of(vv_op op, int64_t kind, double a, double b, vv_dtype dtype, int s0, int s1,
-                             int s2)
+static vv_fused_step step_of(vv_op op, int64_t kind, double a, double b, vv_dtype dtype, int s0,
+                             int s1, int s2)
 {
     vv_fused_step step;
     memset(&step, 0, sizeof step);
@@ -188,7 +190,8 @@ static vv_fused_step step_of(vv_op op, int64_t kind, double a, double b, vv_dtyp
     return step;
 }
 
-/* r4 = x + bias; r5 = gelu(r4); r6 = r5 * scale; r7 = r6 < x; r8 = where(r7, r6, gate); r9 = r8 + r4. */
+/* r4 = x + bias; r5 = gelu(r4); r6 = r5 * scale; r7 = r6 < x; r8 = where(r7, r6, gate); r9 = r8 +
+   r4. */
 static void fused_program(check *c, vv_dtype dtype, int64_t rows, int64_t cols)
 {
     memset(c, 0, sizeof *c);

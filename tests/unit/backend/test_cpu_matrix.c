@@ -7,7 +7,8 @@
 #if VVI_HAVE_DNNL
 
 typedef struct conv_case {
-    int64_t n, h, w, c, o, kh, kw, stride, pad, dilation, groups, extra; /* extra: rows beyond the last tap */
+    int64_t n, h, w, c, o, kh, kw, stride, pad, dilation, groups,
+        extra; /* extra: rows beyond the last tap */
 } conv_case;
 
 static const conv_case cases[] = {
@@ -68,8 +69,9 @@ static void convolutions(void **state)
         }
 }
 
-static void matmul_check(int na, const int64_t *a, int nb, const int64_t *b, int ny, const int64_t *y,
-                         bool ta, bool tb, bool bias, vv_dtype dtype, vv_dtype result)
+static void matmul_check(int na, const int64_t *a, int nb, const int64_t *b, int ny,
+                         const int64_t *y, bool ta, bool tb, bool bias, vv_dtype dtype,
+                         vv_dtype result)
 {
     check c = {.op = VV_OP_MATMUL, .tolerance = dtype == VV_BF16 ? 1e-5 : 2e-6};
     c.attr.matmul.trans_a = ta;
@@ -92,7 +94,8 @@ static void products(void **state)
             const int64_t m = sizes[s][0], k = sizes[s][1], n = sizes[s][2];
             const bool ta = t & 1, tb = t & 2, bias = t & 4;
             const vv_dtype dtype = t & 8 ? VV_BF16 : VV_F32;
-            const int64_t a[] = {ta ? k : m, ta ? m : k}, b[] = {tb ? n : k, tb ? k : n}, y[] = {m, n};
+            const int64_t a[] = {ta ? k : m, ta ? m : k}, b[] = {tb ? n : k, tb ? k : n},
+                          y[] = {m, n};
             matmul_check(2, a, 2, b, 2, y, ta, tb, bias, dtype, dtype);
             matmul_check(2, a, 2, b, 2, y, ta, tb, bias, dtype, VV_F32);
         }
@@ -155,7 +158,8 @@ static void prepare_survives_no_memory(void **state)
             add_out(&c, VV_F32, 4, op == VV_OP_CONV2D_GRAD_WEIGHT ? weights : image);
         }
         const vv_kernel *kernel = cpu_kernel(&c);
-        vv_call call = {.op = c.op, .attr = &c.attr, .n_in = c.n_in, .n_out = 1, .in = c.in, .out = c.out};
+        vv_call call = {
+            .op = c.op, .attr = &c.attr, .n_in = c.n_in, .n_out = 1, .in = c.in, .out = c.out};
         const int64_t live = vv_memory_live_count();
         size_t bytes;
         uint64_t nth = 0;

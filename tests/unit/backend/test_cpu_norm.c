@@ -1,6 +1,6 @@
-/* test_cpu_norm.c - norms, softmax and cross-entropy of backend `cpu` agree with `ref`: few and many
- * channels, odd sizes, large means, fused residual and relu, bf16; wrong labels are refused with the same
- * sentence; results go in place where the table says so. */
+/* test_cpu_norm.c - norms, softmax and cross-entropy of backend `cpu` agree with `ref`: few and
+ * many channels, odd sizes, large means, fused residual and relu, bf16; wrong labels are refused
+ * with the same sentence; results go in place where the table says so. */
 #include "kernel_check.h"
 
 static const vv_dtype types[] = {VV_F32, VV_BF16};
@@ -9,7 +9,8 @@ static const int64_t images[][4] = {
     {2, 3, 3, 3}, {4, 8, 8, 64}, {3, 5, 7, 33}, {128, 16, 16, 1}, {2, 1, 1, 700}, {16, 32, 32, 16},
 };
 
-static check batch_norm(const int64_t *shape, vv_dtype dtype, bool residual, bool relu, double lo, double hi)
+static check batch_norm(const int64_t *shape, vv_dtype dtype, bool residual, bool relu, double lo,
+                        double hi)
 {
     const int64_t c = shape[3];
     check k = {.op = VV_OP_BATCH_NORM};
@@ -203,9 +204,11 @@ static void cross_entropies(void **state)
         for (int t = 0; t < 2; t++)
             for (int target = 0; target < 4; target++)
                 for (int weights = 0; weights < 2; weights++) {
-                    check k = entropy(VV_OP_CROSS_ENTROPY, rows_of[s], types[t], targets[target], weights);
+                    check k = entropy(VV_OP_CROSS_ENTROPY, rows_of[s], types[t], targets[target],
+                                      weights);
                     check_with_ref(&k);
-                    k = entropy(VV_OP_CROSS_ENTROPY_GRAD, rows_of[s], types[t], targets[target], weights);
+                    k = entropy(VV_OP_CROSS_ENTROPY_GRAD, rows_of[s], types[t], targets[target],
+                                weights);
                     check_with_ref(&k);
                 }
     check k = entropy(VV_OP_CROSS_ENTROPY_GRAD, rows_of[2], VV_F32, VV_I32, true);
@@ -229,7 +232,8 @@ static void wrong_label_is_refused(void **state)
     vvi_ref_set(&k.in[1], 77, 100.0);
     vvi_ref_set(&k.in[1], 99, -3.0);
     const vv_kernel *kernel = cpu_kernel(&k);
-    vv_call call = {.op = k.op, .attr = &k.attr, .n_in = k.n_in, .n_out = 1, .in = k.in, .out = k.out};
+    vv_call call = {
+        .op = k.op, .attr = &k.attr, .n_in = k.n_in, .n_out = 1, .in = k.in, .out = k.out};
     size_t bytes = 0;
     assert_ok(kernel->prepare(&call, &call.state, &bytes));
     assert_ok(vv_alloc_aligned(&call.scratch, bytes));

@@ -1,5 +1,5 @@
-/* test_cpu_pool.c - pooling, resizing, dropout, constants and accumulation: backend `cpu` agrees with
- * `ref`; dropout draws exactly the numbers of vv_random_element. */
+/* test_cpu_pool.c - pooling, resizing, dropout, constants and accumulation: backend `cpu` agrees
+ * with `ref`; dropout draws exactly the numbers of vv_random_element. */
 #include "kernel_check.h"
 
 static const vv_dtype types[] = {VV_F32, VV_BF16};
@@ -85,7 +85,8 @@ static void adaptive_pools(void **state)
 static void resizes(void **state)
 {
     (void)state;
-    const int64_t sizes[][4] = {{8, 8, 13, 5}, {7, 5, 7, 5}, {4, 6, 1, 1}, {3, 2, 12, 9}, {1, 1, 4, 4}};
+    const int64_t sizes[][4] = {
+        {8, 8, 13, 5}, {7, 5, 7, 5}, {4, 6, 1, 1}, {3, 2, 12, 9}, {1, 1, 4, 4}};
     for (int s = 0; s < 5; s++)
         for (int t = 0; t < 2; t++)
             for (int mode = 0; mode < 2; mode++)

@@ -1,10 +1,11 @@
-/* test_cpu_shape.c - reductions and ops that move elements: backend `cpu` agrees with `ref` for every
- * set of axes, odd sizes, all element sizes; an index outside its axis is refused. */
+/* test_cpu_shape.c - reductions and ops that move elements: backend `cpu` agrees with `ref` for
+ * every set of axes, odd sizes, all element sizes; an index outside its axis is refused. */
 #include "kernel_check.h"
 
 static const vv_dtype types[] = {VV_F32, VV_BF16};
 
-static void reduce_one(int ndim, const int64_t *shape, uint64_t axes, vv_reduce kind, vv_dtype dtype)
+static void reduce_one(int ndim, const int64_t *shape, uint64_t axes, vv_reduce kind,
+                       vv_dtype dtype)
 {
     check k = {.op = VV_OP_REDUCE};
     k.attr.reduce.kind = kind;
@@ -154,7 +155,8 @@ static void broadcasts(void **state)
 {
     (void)state;
     const vv_dtype all[] = {VV_F32, VV_BF16, VV_U8};
-    const int64_t out[] = {6, 50, 70}, from[][3] = {{1, 1, 1}, {6, 1, 70}, {1, 50, 1}, {1, 1, 70}, {6, 1, 1}};
+    const int64_t out[] = {6, 50, 70},
+                  from[][3] = {{1, 1, 1}, {6, 1, 70}, {1, 50, 1}, {1, 1, 70}, {6, 1, 1}};
     for (int s = 0; s < 5; s++)
         for (int t = 0; t < 3; t++) {
             check k = {.op = VV_OP_BROADCAST};
@@ -200,7 +202,8 @@ static void wrong_index_is_refused(void **state)
     add_in(&k, VV_I32, SHAPE(3), 0, 10);
     vvi_ref_set(&k.in[1], 1, 10.0);
     add_out(&k, VV_F32, SHAPE(3, 4));
-    const vv_call call = {.op = k.op, .attr = &k.attr, .n_in = 2, .n_out = 1, .in = k.in, .out = k.out};
+    const vv_call call = {
+        .op = k.op, .attr = &k.attr, .n_in = 2, .n_out = 1, .in = k.in, .out = k.out};
     assert_fails(vvi_cpu_gather[0].run(&call), VV_EINVAL);
     assert_says("index 10 at position 1");
     check_free(&k);
@@ -209,9 +212,15 @@ static void wrong_index_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reductions), cmocka_unit_test(maxima_of_nan),    cmocka_unit_test(argmaxima),
-        cmocka_unit_test(permutations), cmocka_unit_test(slices),         cmocka_unit_test(concats_and_pads),
-        cmocka_unit_test(broadcasts), cmocka_unit_test(gathers), cmocka_unit_test(wrong_index_is_refused),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(maxima_of_nan),
+        cmocka_unit_test(argmaxima),
+        cmocka_unit_test(permutations),
+        cmocka_unit_test(slices),
+        cmocka_unit_test(concats_and_pads),
+        cmocka_unit_test(broadcasts),
+        cmocka_unit_test(gathers),
+        cmocka_unit_test(wrong_index_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

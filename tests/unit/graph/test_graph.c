@@ -1,7 +1,8 @@
 /* test_graph.c - the step graph's own rules, on backend ref:
- * nothing runs until read, and no more than needed; errors stick with their sentence; equal structures
- * share a plan; values survive as promised; updates, bindings, eager mode, mid-step reads; planned
- * memory is the memory used; a second step allocates nothing; failing allocations leave no trace. */
+ * nothing runs until read, and no more than needed; errors stick with their sentence; equal
+ * structures share a plan; values survive as promised; updates, bindings, eager mode, mid-step
+ * reads; planned memory is the memory used; a second step allocates nothing; failing allocations
+ * leave no trace. */
 #include "vv_test.h"
 
 #include <vivace/ext/backend.h>

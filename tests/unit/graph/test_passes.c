@@ -1,8 +1,8 @@
 /* test_passes.c - the passes change speed and memory, never results:
- * fusion on or off, in place or not, gives the same losses and gradients on every backend; norm fusion
- * really happens (residual + ReLU + its mask); element-wise chains become one instruction; amp_bf16
- * is close to fp32 and stores activations in half the bytes; in place saves memory; planned memory is
- * what was used. */
+ * fusion on or off, in place or not, gives the same losses and gradients on every backend; norm
+ * fusion really happens (residual + ReLU + its mask); element-wise chains become one instruction;
+ * amp_bf16 is close to fp32 and stores activations in half the bytes; in place saves memory;
+ * planned memory is what was used. */
 #include "vv_test.h"
 
 #include <vivace/ext/backend.h>
@@ -14,7 +14,8 @@ typedef struct net {
     vv_tensor *x, *w1, *w2, *gamma1, *beta1, *gamma2, *beta2, *fc, *target;
 } net;
 
-static vv_tensor *random_tensor(vv_rng *rng, int ndim, const int64_t *shape, double scale, double shift)
+static vv_tensor *random_tensor(vv_rng *rng, int ndim, const int64_t *shape, double scale,
+                                double shift)
 {
     vv_tensor *t;
     assert_ok(vv_tensor_new(&t, VV_F32, ndim, shape));
@@ -44,7 +45,8 @@ static net make_net(void)
 
 static void free_net(net *m)
 {
-    vv_tensor *all[] = {m->x, m->w1, m->w2, m->gamma1, m->beta1, m->gamma2, m->beta2, m->fc, m->target};
+    vv_tensor *all[] = {m->x,      m->w1,    m->w2, m->gamma1, m->beta1,
+                        m->gamma2, m->beta2, m->fc, m->target};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         vv_tensor_free(all[i]);
 }

@@ -1,5 +1,6 @@
-/* test_curve.c - a run's log read back: each evaluation with the training time of the batch before it,
- * other evaluators and metrics left alone, an unfinished last line ignored, foreign files refused. */
+/* test_curve.c - a run's log read back: each evaluation with the training time of the batch before
+ * it, other evaluators and metrics left alone, an unfinished last line ignored, foreign files
+ * refused. */
 #include "vv_test.h"
 
 #include <unistd.h>
@@ -31,12 +32,16 @@ static void remove_log(void)
 static void test_points(void **state)
 {
     (void)state;
-    write_log("{\"event\":\"batch\",\"epoch\":0,\"batch\":1,\"sample\":8,\"loss\":2,\"seconds\":1.5}\n"
-              "{\"event\":\"eval\",\"epoch\":1,\"batch\":1,\"sample\":8,\"label\":\"eval\",\"metrics\":{\"accuracy\":0.5,\"loss\":2},\"seconds\":9}\n"
-              "{\"event\":\"eval\",\"epoch\":1,\"batch\":1,\"sample\":8,\"label\":\"other\",\"metrics\":{\"accuracy\":0.9},\"seconds\":9}\n"
-              "{\"event\":\"batch\",\"epoch\":1,\"batch\":2,\"sample\":16,\"loss\":1,\"seconds\":3.25}\n"
-              "{\"event\":\"eval\",\"epoch\":2,\"batch\":2,\"sample\":16,\"label\":\"eval\",\"metrics\":{\"accuracy\":0.75,\"loss\":3},\"seconds\":9}\n"
-              "{\"event\":\"eval\",\"epoch\":3,\"bat");
+    write_log(
+        "{\"event\":\"batch\",\"epoch\":0,\"batch\":1,\"sample\":8,\"loss\":2,\"seconds\":1.5}\n"
+        "{\"event\":\"eval\",\"epoch\":1,\"batch\":1,\"sample\":8,\"label\":\"eval\",\"metrics\":{"
+        "\"accuracy\":0.5,\"loss\":2},\"seconds\":9}\n"
+        "{\"event\":\"eval\",\"epoch\":1,\"batch\":1,\"sample\":8,\"label\":\"other\",\"metrics\":{"
+        "\"accuracy\":0.9},\"seconds\":9}\n"
+        "{\"event\":\"batch\",\"epoch\":1,\"batch\":2,\"sample\":16,\"loss\":1,\"seconds\":3.25}\n"
+        "{\"event\":\"eval\",\"epoch\":2,\"batch\":2,\"sample\":16,\"label\":\"eval\",\"metrics\":{"
+        "\"accuracy\":0.75,\"loss\":3},\"seconds\":9}\n"
+        "{\"event\":\"eval\",\"epoch\":3,\"bat");
     vv_curve curve;
     assert_ok(vv_curve_read(&curve, folder, "eval", "accuracy"));
     assert_int_equal(curve.count, 2);

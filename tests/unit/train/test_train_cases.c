@@ -1,7 +1,7 @@
-/* test_train_cases.c - numbers of known faults (cases B1, B2, B4, B19, B23): losses and gradients count
- * each loss item once whatever the microbatch; clipping sees the whole gradient once; frozen means
- * bit-equal, also through a checkpoint; batch b trains with the learning rate of time b; a mixed batch
- * equals its soft targets; a second pass over a batch repeats the first. */
+/* test_train_cases.c - numbers of known faults (cases B1, B2, B4, B19, B23): losses and gradients
+ * count each loss item once whatever the microbatch; clipping sees the whole gradient once; frozen
+ * means bit-equal, also through a checkpoint; batch b trains with the learning rate of time b; a
+ * mixed batch equals its soft targets; a second pass over a batch repeats the first. */
 #include "train_test.h"
 
 #include <vivace/ops.h>

@@ -1,7 +1,7 @@
-/* test_train_engine.c - the order of methods: phase, then `after`, then the user's; clean-up events in
- * reverse, AFTER_DATALOADER not; INIT hears loggers, callbacks, methods, every other event methods,
- * callbacks, loggers. Duplicates, conflicts, impossible orders, failed constructors and surgery without
- * an effect are refused at start with a sentence. */
+/* test_train_engine.c - the order of methods: phase, then `after`, then the user's; clean-up events
+ * in reverse, AFTER_DATALOADER not; INIT hears loggers, callbacks, methods, every other event
+ * methods, callbacks, loggers. Duplicates, conflicts, impossible orders, failed constructors and
+ * surgery without an effect are refused at start with a sentence. */
 #include "train_test.h"
 
 /* Every method of this test writes its name and the event into one text. */

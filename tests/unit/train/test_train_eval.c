@@ -1,6 +1,7 @@
-/* test_train_eval.c - evaluation counts each sample once, whatever batch and microbatch sizes; several
- * evaluators keep their values apart; the model's mode comes back; unknown names are told with the
- * nearest; prediction gives one row per sample in order; training time does not contain evaluation. */
+/* test_train_eval.c - evaluation counts each sample once, whatever batch and microbatch sizes;
+ * several evaluators keep their values apart; the model's mode comes back; unknown names are told
+ * with the nearest; prediction gives one row per sample in order; training time does not contain
+ * evaluation. */
 #include "train_test.h"
 
 static vv_trainer *make(tt_data *train, tt_data *eval, const vv_eval_set *sets, int count,

@@ -1,6 +1,6 @@
-/* test_train_events.c - what the loop promises about events: their order within a batch, an epoch and
- * an evaluation; their counts for E epochs of B batches in M microbatches (spec: trainer.md 1); the
- * clock at each; LOAD events without a checkpoint; and stopping from a callback. */
+/* test_train_events.c - what the loop promises about events: their order within a batch, an epoch
+ * and an evaluation; their counts for E epochs of B batches in M microbatches (spec: trainer.md 1);
+ * the clock at each; LOAD events without a checkpoint; and stopping from a callback. */
 #include "train_test.h"
 
 typedef struct trace {
@@ -111,18 +111,18 @@ static void test_order(void **unused)
     (void)unused;
     trace t = {0};
     run(&t, "1ba", true);
-    assert_string_equal(t.text,
-                        "init\nbefore_load\nafter_load\nfit_start\niteration_start\nepoch_start\n"
-                        "before_dataloader\nafter_dataloader\nbatch_start\nbefore_train_batch\n"
-                        "before_forward\nafter_forward\nbefore_loss\nafter_loss\n"
-                        "before_backward\nafter_backward\n"
-                        "before_forward\nafter_forward\nbefore_loss\nafter_loss\n"
-                        "before_backward\nafter_backward\n"
-                        "after_train_batch\nbatch_end\nbatch_checkpoint\nfit_end\n"
-                        "eval_before_all\neval_start\n"
-                        "eval_batch_start\neval_before_forward\neval_after_forward\neval_batch_end\n"
-                        "eval_batch_start\neval_before_forward\neval_after_forward\neval_batch_end\n"
-                        "eval_end\neval_after_all\n");
+    assert_string_equal(
+        t.text, "init\nbefore_load\nafter_load\nfit_start\niteration_start\nepoch_start\n"
+                "before_dataloader\nafter_dataloader\nbatch_start\nbefore_train_batch\n"
+                "before_forward\nafter_forward\nbefore_loss\nafter_loss\n"
+                "before_backward\nafter_backward\n"
+                "before_forward\nafter_forward\nbefore_loss\nafter_loss\n"
+                "before_backward\nafter_backward\n"
+                "after_train_batch\nbatch_end\nbatch_checkpoint\nfit_end\n"
+                "eval_before_all\neval_start\n"
+                "eval_batch_start\neval_before_forward\neval_after_forward\neval_batch_end\n"
+                "eval_batch_start\neval_before_forward\neval_after_forward\neval_batch_end\n"
+                "eval_end\neval_after_all\n");
 }
 
 /* In batches or samples, ending with an epoch's last batch still ends the epoch. */

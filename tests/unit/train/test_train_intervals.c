@@ -1,6 +1,6 @@
-/* test_train_intervals.c - the table of spec trainer.md 3.5, exactly: 10 samples in batches of 2. The
- * number of evaluations and of saved checkpoints, the one at the end included and never twice; "0ep" is
- * only at the end, "" never. */
+/* test_train_intervals.c - the table of spec trainer.md 3.5, exactly: 10 samples in batches of 2.
+ * The number of evaluations and of saved checkpoints, the one at the end included and never twice;
+ * "0ep" is only at the end, "" never. */
 #include "train_test.h"
 
 static vv_status count_evals(void *ctx, vv_event event, vv_state *state)
@@ -49,8 +49,8 @@ static void check(const char *every, const char *duration, int expected)
     vv_trainer_free(trainer);
     int saves = files_in(inner);
     if (evals != expected || saves != expected)
-        fail_msg("every \"%s\" over %s: %d evaluations, %d checkpoints, expected %d", every, duration,
-                 evals, saves, expected);
+        fail_msg("every \"%s\" over %s: %d evaluations, %d checkpoints, expected %d", every,
+                 duration, evals, saves, expected);
     tt_data_fini(&train);
     tt_data_fini(&eval);
     tt_remove(folder);

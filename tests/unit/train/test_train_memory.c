@@ -1,6 +1,6 @@
-/* test_train_memory.c - running out of memory is an ordinary error: whichever allocation of a run fails
- * (making the trainer, surgery of INIT, training, evaluating, saving, resuming), there is a sentence, no
- * crash, and nothing stays behind. */
+/* test_train_memory.c - running out of memory is an ordinary error: whichever allocation of a run
+ * fails (making the trainer, surgery of INIT, training, evaluating, saving, resuming), there is a
+ * sentence, no crash, and nothing stays behind. */
 #include "train_test.h"
 
 /* A method with saved state, so that records are part of it. */
