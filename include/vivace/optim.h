@@ -7,17 +7,17 @@
 
 VV_BEGIN_DECLS
 
-/* Options of one parameter group. Fields an optimizer does not have are ignored. */
+/* Options of one parameter group. Fields an optimizer does not have are ignored. sgd: decay is added
+   to the gradient; decoupled_sgdw: w -= (lr / initial lr) * wd * w. */
 typedef struct vv_sgd_opts {
     double lr, momentum, dampening, weight_decay;
     bool nesterov;
-
-                   vv_sgd_opts; /* sgd: decay added to the gradient; decoupled_sgdw: w -= (lr / initial lr) * wd * w */
+} vv_sgd_opts;
+/* adam: L2; adamw: w -= lr * wd * w; decoupled_adamw: w -= (lr / initial lr) * wd * w. */
 typedef struct vv_adam_opts {
     double lr, beta1, beta2, eps, weight_decay;
     bool amsgrad;
-} vv_adam_opts; /* adam: L2; adamw: w -= lr * wd * w; decoupled_adamw: w -= (lr / initial lr) * wd *
-                   w */
+} vv_adam_opts;
 
 /* ---- ext: what an optimizer is ---- */
 typedef struct vv_optimizer_slot { /* one parameter's data during a step, all f32, count elements */
