@@ -1,4 +1,4 @@
-/* cpu.c - what the processor can do, and how many threads kernels use. */
+/* processor.c - what the processor can do, and how many threads kernels use. */
 #include <vivace/graph.h>
 
 #include <stdatomic.h>
