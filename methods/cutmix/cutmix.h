@@ -8,9 +8,8 @@ VV_BEGIN_DECLS
 
 typedef struct vv_cutmix_opts {
     double alpha;          /* kept share l ~ Beta(alpha, alpha), sides sqrt(1 - l); 0 = no mixing */
-    double length; /* above 0: the rectangle's sides are this share of the image's, not drawn */
-
-                                 bool uniform_sampling; /* every pixel is equally likely to be covered; else the centre is drawn */
+    double length;         /* above 0: share of each side, not drawn */
+    bool uniform_sampling; /* every pixel equally likely to be covered; else the centre is drawn */
     bool interpolate_loss; /* mix the two losses; else the targets, as one soft target */
 } vv_cutmix_opts;
 #define VV_CUTMIX_DEFAULTS {1.0, 0.0, false, false}
