@@ -1,4 +1,4 @@
-/* run_plan.c - the plan: what a run will do, resolved and printed before it starts (guarantee G4). */
+/* run_plan.c - the plan: what a run will do, resolved and printed before it starts (G4). */
 #include <inttypes.h>
 
 #include "trainer_impl.h"
