@@ -1,0 +1,92 @@
+/* test_method_pairs.c - every two methods train together, in either order of the list with the same
+ * bits, or are refused with a sentence that names both. */
+#include "conformance.h"
+
+typedef struct outcome {
+    vv_status status;
+    weights weights;
+    double loss;
+} outcome;
+
+static outcome train(const vv_method_desc *a, const vv_method_desc *b, const data *d)
+{
+    vv_trainer_opts opts = trainer_opts(NET_RESNET9, d, "2ba");
+    vv_method *methods[2] = {method_new(a), method_new(b)};
+    vv_trainer *trainer;
+    outcome o = {.status = VV_OK};
+    opts.methods = (vv_method_list){methods, 2};
+    vv_error_clear();
+    o.status = vv_trainer_new(&trainer, &opts);
+    if (o.status != VV_OK)
+        return o;
+    vv_str plan = {0};
+    assert_ok(vv_trainer_plan(trainer, &plan));
+    assert_non_null(strstr(vv_str_text(&plan), a->desc.name));
+    assert_non_null(strstr(vv_str_text(&plan), b->desc.name));
+    vv_str_fini(&plan);
+    const vv_status status = vv_trainer_fit(trainer);
+    if (status != VV_OK)
+        fail_msg("%s with %s: %s", a->desc.name, b->desc.name, vv_error());
+    o.weights = weights_of(trainer);
+    o.loss = vv_trainer_state(trainer)->train_loss;
+    vv_trainer_free(trainer);
+    return o;
+}
+
+/* Methods of one phase may follow the order given; between phases it must not matter. */
+static void check_pair(const vv_method_desc *a, const vv_method_desc *b, const data *d)
+{
+    const outcome first = train(a, b, d);
+    if (first.status != VV_OK) {
+        assert_says(a->desc.name);
+        assert_says(b->desc.name);
+        if (first.status != VV_EINVAL || !strstr(vv_error(), "cannot be used together"))
+            fail_msg("%s with %s is refused without a reason: %s", a->desc.name, b->desc.name,
+                     vv_error());
+    }
+    const outcome second = train(b, a, d);
+    assert_int_equal(first.status, second.status);
+    assert_true(first.status != VV_OK || isfinite(first.loss));
+    assert_int_equal(first.weights.count, second.weights.count);
+    if (first.weights.count && a->phase != b->phase)
+        assert_memory_equal(first.weights.values, second.weights.values,
+                            first.weights.count * sizeof(float));
+    free(first.weights.values);
+    free(second.weights.values);
+}
+
+static void pairs(void **unused)
+{
+    (void)unused;
+    const vv_method_desc *a, *b;
+    const int64_t live = vv_memory_live_count();
+    data d;
+    data_init(&d);
+    for (int i = 0; (a = method_at(i)); i++) {
+        need_world(a);
+        for (int j = i + 1; (b = method_at(j)); j++)
+            check_pair(a, b, &d);
+    }
+    data_fini(&d);
+    assert_int_equal(vv_memory_live_count(), live);
+}
+
+static void one_twice(void **unused)
+{
+    (void)unused;
+    const vv_method_desc *m;
+    data d;
+    data_init(&d);
+    for (int i = 0; (m = method_at(i)); i++) {
+        assert_int_equal(train(m, m, &d).status, VV_EINVAL);
+        assert_says("twice");
+    }
+    data_fini(&d);
+}
+
+int main(void)
+{
+    vv_set_threads(1); /* the nets are tiny */
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(one_twice)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
