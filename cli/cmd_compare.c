@@ -8,9 +8,8 @@
 static void print_run(const char *name, const vv_curve_point *best, const vv_curve_point *reached,
                       const vv_curve_point *last)
 {
-    printf("%-28s best %.4f, trained %.1f s and %lld samples; reached the target after %.1f s and "
-           "%lld "
-           "samples\n",
+    printf("%-28s best %.4f, trained %.1f s and %lld samples; reached the target after %.1f s "
+           "and %lld samples\n",
            name, best->value, last->train_seconds, (long long)last->sample, reached->train_seconds,
            (long long)reached->sample);
 }
