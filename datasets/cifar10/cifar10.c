@@ -72,7 +72,7 @@ const vv_dataset_desc vv_dataset_cifar10 = {
         {
             .kind = "dataset",
             .name = "cifar10",
-            .summary = "60,000 photographs, 32x32 colour, 10 classes",
+            .summary = "60,000 photographs, 32x32 colour, 10 classes.",
             .cite = "Krizhevsky: Learning multiple layers of features from tiny images, 2009",
             .domains = "cv",
             .fields = fields,

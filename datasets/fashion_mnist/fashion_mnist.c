@@ -54,7 +54,7 @@ const vv_dataset_desc vv_dataset_fashion_mnist = {
         {
             .kind = "dataset",
             .name = "fashion_mnist",
-            .summary = "70,000 articles of clothing, 28x28 grey, 10 classes",
+            .summary = "70,000 articles of clothing, 28x28 grey, 10 classes.",
             .cite = "Xiao, Rasul, Vollgraf: Fashion-MNIST, arXiv:1708.07747, 2017",
             .domains = "cv",
             .fields = fields,

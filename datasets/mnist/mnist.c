@@ -49,7 +49,7 @@ const vv_dataset_desc vv_dataset_mnist = {
         {
             .kind = "dataset",
             .name = "mnist",
-            .summary = "70,000 handwritten digits, 28x28 grey, 10 classes",
+            .summary = "70,000 handwritten digits, 28x28 grey, 10 classes.",
             .cite = "LeCun, Cortes, Burges: The MNIST database of handwritten digits, 1998",
             .domains = "cv",
             .fields = fields,

@@ -176,7 +176,7 @@ const vv_dataset_desc vv_dataset_synthetic = {
         {
             .kind = "dataset",
             .name = "synthetic",
-            .summary = "Random images with the shape and size of a real set, for speed tests",
+            .summary = "Random images with the shape and size of a real set, for speed tests.",
             .cite = "",
             .domains = "cv",
             .fields = fields,

@@ -23,9 +23,9 @@ static const vv_field top_fields[] = {
     {.name = "initializers", .help = "weight initialisers, in order, comma-separated", .type = VV_FIELD_STRING, .offset = TOP(initializers), .fallback = ""},
     {.name = "scale_schedule_ratio", .help = "stretches duration and schedules", .type = VV_FIELD_FLOAT, .offset = TOP(scale_schedule_ratio), .fallback = "1", .min = 1e-6, .max = 1e6},
     {.name = "grad_clip_norm", .help = "largest global gradient norm; 0 = no clipping", .type = VV_FIELD_FLOAT, .offset = TOP(grad_clip_norm), .fallback = "0", .min = 0, .max = 1e30},
-    {.name = "eval_interval", .help = "time between evaluations; 0ep = only at the end", .type = VV_FIELD_TIME, .offset = TOP(eval_interval), .fallback = "1ep"},
+    {.name = "eval_interval", .help = "time between evaluations; 0ep = only at the end, none = never", .type = VV_FIELD_TIME, .offset = TOP(eval_interval), .fallback = "1ep"},
     {.name = "eval_metrics", .help = "metrics, comma-separated", .type = VV_FIELD_STRING, .offset = TOP(eval_metrics), .fallback = "accuracy,cross_entropy"},
-    {.name = "save_interval", .help = "time between checkpoints; none = never", .type = VV_FIELD_TIME, .offset = TOP(save_interval), .fallback = "1ep"},
+    {.name = "save_interval", .help = "time between checkpoints; 0ep = only at the end, none = never", .type = VV_FIELD_TIME, .offset = TOP(save_interval), .fallback = "1ep"},
     {.name = "save_keep", .help = "newest checkpoints kept; 0 = all", .type = VV_FIELD_INT, .offset = TOP(save_keep), .fallback = "2", .min = 0, .max = 1e6},
     {.name = "threads", .help = "threads of kernels; 0 = all cores", .type = VV_FIELD_INT, .offset = TOP(threads), .fallback = "0", .min = 0, .max = 4096},
     {.name = "workers", .help = "threads that prepare batches ahead", .type = VV_FIELD_INT, .offset = TOP(workers), .fallback = "1", .min = 0, .max = 256},
@@ -34,8 +34,12 @@ static const vv_field top_fields[] = {
     {.name = "allow_no_effect", .help = "a method that changes nothing is not an error", .type = VV_FIELD_BOOL, .offset = TOP(allow_no_effect), .fallback = "false"},
     {.name = NULL},
 };
-const vv_desc vvi_recipe_top_desc = {.kind = "recipe", .name = "recipe", .summary = "a training run",
-                                     .cite = "", .domains = "any", .fields = top_fields,
+const vv_desc vvi_recipe_top_desc = {.kind = "recipe",
+                                     .name = "recipe",
+                                     .summary = "a training run",
+                                     .cite = "",
+                                     .domains = "any",
+                                     .fields = top_fields,
                                      .opts_size = sizeof(vvi_recipe_top)};
 
 #define TRANSFORM(field) offsetof(vv_image_transform, field)
@@ -63,12 +67,14 @@ static const char *key_at(const void *ctx, int i)
     return i < SECTIONS ? sections[i] : top_fields[i - SECTIONS].name;
 }
 
-/* "recipe.yaml:12: methods.mixup" in front of a failure. */
-static vv_status within(const vv_recipe *r, const vvi_yaml *node, vv_status status, const char *what)
+/* "recipe.yaml:12" in front of a failure; node NULL = the recipe as a whole. */
+static vv_status within(const vv_recipe *r, const vvi_yaml *node, vv_status status)
 {
-    if (node && node->line)
-        return vv_fail_within(status, "%s:%d%s%s", r->origin, node->line, what[0] ? ": " : "", what);
-    return vv_fail_within(status, "%s%s%s", r->origin, what[0] ? ": " : "", what);
+    if (!node)
+        return vv_fail_within(status, "%s", r->origin);
+    if (!node->line)
+        return vv_fail_within(status, "%s (override)", r->origin);
+    return vv_fail_within(status, "%s:%d", r->origin, node->line);
 }
 
 void vvi_part_fini(vvi_part *part)
@@ -80,108 +86,172 @@ void vvi_part_fini(vvi_part *part)
     *part = (vvi_part){0};
 }
 
+/* A list of names for a text field such as `initializers`: "a,b". */
+static vv_status join(const vvi_yaml *list, vv_str *out)
+{
+    for (int i = 0; i < list->count; i++) {
+        if (i)
+            vv_str_add(out, ",");
+        VV_TRY(vvi_yaml_flat(list->items[i], out));
+    }
+    return vv_str_status(out);
+}
+
 static vv_status set_field(const vv_recipe *r, const vv_desc *desc, void *opts, const char *key,
                            const vvi_yaml *value)
 {
     vv_str text = {0};
-    vv_status status = vvi_yaml_flat(value, &text);
+    vv_status status = VV_OK;
+    const vv_field *field = vv_desc_field(desc, key);
+    if (field && value->kind == VVI_YAML_LIST && field->type == VV_FIELD_STRING)
+        status = join(value, &text);
+    else if (field)
+        status = vvi_yaml_flat(value, &text);
+    status = vv_fail_within(status, "%s", key);
     if (status == VV_OK)
         status = vv_opts_set(desc, opts, key, vv_str_text(&text));
     vv_str_fini(&text);
-    return within(r, value, status, "");
+    return within(r, value, status);
 }
 
-/* *part = the thing called `name` with the settings of map `node` (key "name" left out). */
-static vv_status make_part(const vv_recipe *r, vvi_part *part, const char *kind, const char *name,
-                           const vvi_yaml *node)
+/* What a section says about one thing: its name, and a map of settings or nothing. */
+typedef struct entry {
+    const char *name;
+    const vvi_yaml *where;    /* of the name, for sentences; may be NULL */
+    const vvi_yaml *settings; /* may be NULL */
+    bool has_name;            /* the settings hold `name` */
+} entry;
+
+static vv_status need_all(const entry *e, const vv_desc *desc)
 {
-    vv_status status = vv_registry_find(&part->desc, kind, name);
+    for (const vv_field *field = desc->fields; field && field->name; field++)
+        if (!field->fallback && !vvi_yaml_get(e->settings, field->name))
+            return vv_fail(VV_EINVAL, "%s.%s must be given: %s", desc->name, field->name,
+                           field->help);
+    return VV_OK;
+}
+
+static vv_status make_part(const vv_recipe *r, vvi_part *part, const char *kind, const entry *e)
+{
+    vv_status status = vv_registry_find(&part->desc, kind, e->name);
     if (status != VV_OK)
-        return within(r, node, status, "");
+        return within(r, e->where, status);
     VV_TRY(vv_alloc(&part->opts, part->desc->opts_size + 1));
     VV_GO(vv_opts_init(part->desc, part->opts));
-    if (node && node->kind == VVI_YAML_LIST)
-        VV_GO(within(r, node, vv_fail(VV_EINVAL, "%s needs settings by name (key: value)", name), ""));
-    for (int i = 0; node && node->kind == VVI_YAML_MAP && i < node->count; i++)
-        if (strcmp(node->keys[i], "name") != 0)
-            VV_GO(set_field(r, part->desc, part->opts, node->keys[i], node->items[i]));
-    VV_GO(within(r, node, vv_opts_check(part->desc, part->opts), ""));
+    for (int i = 0; e->settings && i < e->settings->count; i++)
+        if (!e->has_name || strcmp(e->settings->keys[i], "name") != 0)
+            VV_GO(
+                set_field(r, part->desc, part->opts, e->settings->keys[i], e->settings->items[i]));
+    VV_GO(within(r, e->where, need_all(e, part->desc)));
+    VV_GO(within(r, e->where, vv_opts_check(part->desc, part->opts)));
     return VV_OK;
 out:
     vvi_part_fini(part);
     return status;
 }
 
-/* A section that names one thing: "model: resnet9" or "model: {name: resnet9, width: 16}". */
+static bool is_empty(const vvi_yaml *node)
+{
+    return !node || (node->kind == VVI_YAML_TEXT && !node->text[0]);
+}
+
+static bool is_word(const vvi_yaml *node, const char *a, const char *b)
+{
+    return node->kind == VVI_YAML_TEXT &&
+           (strcmp(node->text, a) == 0 || strcmp(node->text, b) == 0);
+}
+
+/* A thing by its name alone, or a map with `name`; false if the node is neither. */
+static bool read_named(const vvi_yaml *node, entry *e)
+{
+    const vvi_yaml *name = node->kind == VVI_YAML_TEXT ? node : vvi_yaml_get(node, "name");
+    if (!name || name->kind != VVI_YAML_TEXT)
+        return false;
+    *e = (entry){name->text, name, name == node ? NULL : node, name != node};
+    return true;
+}
+
+/* A section that names one thing: "model: resnet9" or "model: {name: resnet9, width: 16}"; settings
+   without a name are the fallback's. */
 static vv_status read_single(const vv_recipe *r, const vvi_yaml *root, const char *section,
                              const char *kind, const char *fallback, vvi_part *part)
 {
     const vvi_yaml *node = vvi_yaml_get(root, section);
-    if (!node && fallback)
-        return make_part(r, part, kind, fallback, NULL);
-    if (!node)
-        return within(r, root, vv_fail(VV_EINVAL, "the recipe names no %s; add `%s: NAME`", section,
-                                       section), "");
-    if (node->kind == VVI_YAML_TEXT)
-        return make_part(r, part, kind, node->text, node);
-    const vvi_yaml *name = vvi_yaml_get(node, "name");
-    if (!name || name->kind != VVI_YAML_TEXT)
-        return within(r, node, vv_fail(VV_EINVAL, "%s has no `name`", section), "");
-    return make_part(r, part, kind, name->text, node);
+    entry e = {.name = fallback};
+    if (is_empty(node) && !fallback)
+        return within(r, node, vv_fail(VV_EINVAL, "the recipe names no %s; add `%s: NAME`", section,
+                                       section));
+    if (!is_empty(node) && !read_named(node, &e)) {
+        if (!fallback || node->kind != VVI_YAML_MAP || vvi_yaml_get(node, "name"))
+            return within(r, node,
+                          vv_fail(VV_EINVAL, "%s has no `name`; write `%s: NAME`, or `name: NAME` "
+                                             "beside its settings", section, section));
+        e = (entry){fallback, node, node, false};
+    }
+    return make_part(r, part, kind, &e);
 }
 
-static vv_status push_part(const vv_recipe *r, vvi_parts *parts, const char *kind, const char *name,
-                           const vvi_yaml *node)
+static vv_status push_part(const vv_recipe *r, vvi_parts *parts, const char *kind, const entry *e)
 {
     VV_TRY(vv_realloc_array(&parts->items, (size_t)parts->count + 1, sizeof *parts->items));
     parts->items[parts->count] = (vvi_part){0};
-    VV_TRY(make_part(r, &parts->items[parts->count], kind, name, node));
+    VV_TRY(make_part(r, &parts->items[parts->count], kind, e));
     parts->count++;
     return VV_OK;
 }
 
-static bool is_off(const vvi_yaml *node)
+/* "NAME: {settings}"; `off` leaves it out, nothing or `on` takes the defaults. */
+static vv_status read_keyed(const vv_recipe *r, const char *section, const char *kind,
+                            const char *name, const vvi_yaml *item, vvi_parts *parts)
 {
-    return node->kind == VVI_YAML_TEXT &&
-           (strcmp(node->text, "off") == 0 || strcmp(node->text, "false") == 0);
+    const vv_desc *desc;
+    if (is_word(item, "off", "false")) /* a misspelt name must not go unseen */
+        return within(r, item, vv_registry_find(&desc, kind, name));
+    entry e = {name, item, item->kind == VVI_YAML_MAP ? item : NULL, false};
+    if (item->kind == VVI_YAML_LIST ||
+        !(e.settings || is_empty(item) || is_word(item, "on", "true")))
+        return within(r, item,
+                      vv_fail(VV_EINVAL,
+                              "%s.%s: settings are `key: value` lines, or `on`, or "
+                              "`off`%s%s%s",
+                              section, name, item->text ? "; found '" : "",
+                              item->text ? item->text : "", item->text ? "'" : ""));
+    return push_part(r, parts, kind, &e);
 }
 
-/* A section that names several: a map name -> settings ("off" leaves it out), or a list of names,
-   one-entry maps, or maps with `name`. */
+/* A section that names several: a map name -> settings, or a list of names, maps of one such entry,
+   and maps with `name`; or one thing, as in read_single. */
 static vv_status read_several(const vv_recipe *r, const vvi_yaml *root, const char *section,
                               const char *kind, vvi_parts *parts)
 {
     const vvi_yaml *node = vvi_yaml_get(root, section);
-    if (!node || (node->kind == VVI_YAML_TEXT && !node->text[0]))
+    entry e;
+    if (is_empty(node) || is_word(node, "off", "none"))
         return VV_OK;
-    if (node->kind == VVI_YAML_TEXT)
-        return push_part(r, parts, kind, node->text, node);
+    if (read_named(node, &e))
+        return push_part(r, parts, kind, &e);
     for (int i = 0; i < node->count; i++) {
         const vvi_yaml *item = node->items[i];
-        if (node->kind == VVI_YAML_MAP) {
-            if (is_off(item))
-                continue;
-            if (item->kind == VVI_YAML_TEXT && item->text[0])
-                return within(r, item, vv_fail(VV_EINVAL, "%s.%s: settings are `key: value` lines, or "
-                                               "`off`; found '%s'", section, node->keys[i],
-                                               item->text), "");
-            VV_TRY(push_part(r, parts, kind, node->keys[i], item));
+        if (node->kind == VVI_YAML_MAP)
+            VV_TRY(read_keyed(r, section, kind, node->keys[i], item, parts));
+        else if (is_word(item, "off", "false")) /* methods.0=off */
             continue;
-        }
-        const vvi_yaml *name = vvi_yaml_get(item, "name");
-        if (item->kind == VVI_YAML_TEXT) {
-            VV_TRY(push_part(r, parts, kind, item->text, item));
-        } else if (name && name->kind == VVI_YAML_TEXT) {
-            VV_TRY(push_part(r, parts, kind, name->text, item));
-        } else if (item->kind == VVI_YAML_MAP && item->count == 1) {
-            if (!is_off(item->items[0]))
-                VV_TRY(push_part(r, parts, kind, item->keys[0], item->items[0]));
-        } else {
+        else if (read_named(item, &e))
+            VV_TRY(push_part(r, parts, kind, &e));
+        else if (item->kind == VVI_YAML_MAP && item->count == 1)
+            VV_TRY(read_keyed(r, section, kind, item->keys[0], item->items[0], parts));
+        else
             return within(r, item, vv_fail(VV_EINVAL, "%s: entry %d is neither a name nor `name: "
-                                           "settings`", section, i), "");
-        }
+                                           "settings`", section, i));
     }
     return VV_OK;
+}
+
+/* The trainer counts in these. */
+static bool is_duration(vv_time time)
+{
+    return time.count > 0 && (time.unit == VV_UNIT_EPOCH || time.unit == VV_UNIT_BATCH ||
+                              time.unit == VV_UNIT_SAMPLE);
 }
 
 static vv_status read_top(vv_recipe *r, const vvi_yaml *root)
@@ -199,15 +269,15 @@ static vv_status read_top(vv_recipe *r, const vvi_yaml *root)
                 near >= 0 ? vv_fail(VV_EINVAL, "unknown key '%s'; did you mean '%s'?", key,
                                     key_at(NULL, near))
                           : vv_fail(VV_EINVAL, "unknown key '%s' in a recipe", key);
-            return within(r, root->items[i], status, "");
+            return within(r, root->items[i], status);
         }
         VV_TRY(set_field(r, &vvi_recipe_top_desc, &r->top, key, root->items[i]));
     }
-    if (vv_time_is_none(r->top.max_duration) || r->top.max_duration.count <= 0 ||
-        r->top.max_duration.unit == VV_UNIT_SECOND || r->top.max_duration.unit == VV_UNIT_DURATION)
+    if (!is_duration(r->top.max_duration))
         return within(r, vvi_yaml_get(root, "max_duration"),
-                      vv_fail(VV_EINVAL, "max_duration must be a positive number of epochs, batches, "
-                              "samples or tokens, like 10ep"), "");
+                      vv_fail(VV_EINVAL,
+                              "max_duration must be a positive number of epochs, batches "
+                              "or samples, like 10ep"));
     return VV_OK;
 }
 
@@ -216,11 +286,11 @@ static vv_status read_transform(vv_recipe *r, const vvi_yaml *root)
     const vvi_yaml *node = vvi_yaml_get(root, "transform");
     const vv_dataset_desc *dataset = (const vv_dataset_desc *)(const void *)r->dataset.desc;
     r->transform = dataset->train_transform;
-    if (!node)
+    if (is_empty(node))
         return VV_OK;
     if (node->kind != VVI_YAML_MAP)
-        return within(r, node, vv_fail(VV_EINVAL, "transform needs settings by name, like `flip: true`"),
-                      "");
+        return within(r, node,
+                      vv_fail(VV_EINVAL, "transform needs settings by name, like `flip: true`"));
     for (int i = 0; i < node->count; i++)
         VV_TRY(set_field(r, &vvi_transform_desc, &r->transform, node->keys[i], node->items[i]));
     return VV_OK;

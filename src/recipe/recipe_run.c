@@ -53,7 +53,8 @@ static vv_status open_data(vv_run *run, const vv_recipe *r, bool synthetic)
     opts.transform = r->transform;
     VV_TRY(vv_loader_new(&run->train, run->train_set, &opts));
     if (vv_loader_batch_count(run->train) == 0)
-        return vv_fail(VV_EINVAL, "%s: batch_size %lld is larger than the training set (%lld samples) "
+        return vv_fail(VV_EINVAL,
+                       "%s: batch_size %lld is larger than the training set (%lld samples) "
                        "and drop_last leaves nothing; lower batch_size or set drop_last: false",
                        r->origin, (long long)r->top.batch_size,
                        (long long)(r->top.limit ? r->top.limit : run->train_set->count));
@@ -72,14 +73,15 @@ static vv_status build_model(const vv_recipe *r, const vv_run *run, vv_model **o
     vv_model *model;
     *out = NULL;
     if (r->top.initializers[0] && desc->own_init)
-        return vv_fail(VV_EINVAL, "%s: model %s initialises itself; leave out `initializers`", r->origin,
-                       desc->desc.name);
-    VV_TRY(vv_model_build(&model, desc, r->model.opts, &run->train_set->spec, (uint64_t)r->top.seed));
+        return vv_fail(VV_EINVAL, "%s: model %s initialises itself; leave out `initializers`",
+                       r->origin, desc->desc.name);
+    VV_TRY(
+        vv_model_build(&model, desc, r->model.opts, &run->train_set->spec, (uint64_t)r->top.seed));
     if (r->top.initializers[0]) {
         vv_status status = vv_module_init(model->net, r->top.initializers, (uint64_t)r->top.seed);
         if (status != VV_OK) {
             vv_model_free(model);
-            return vv_fail_within(status, "%s: initializers", r->origin);
+            return vv_fail_within(status, "%s", r->origin);
         }
     }
     *out = model;
@@ -150,6 +152,12 @@ static void free_arrays(taken *t)
     vv_dealloc(t->loggers);
 }
 
+/* NULL = never, as the trainer has it. */
+static const char *interval_text(vv_time time, char *buf, size_t buf_bytes)
+{
+    return vv_time_is_none(time) ? NULL : vv_time_text(time, buf, buf_bytes);
+}
+
 static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts *opts)
 {
     taken t = {0};
@@ -172,7 +180,7 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
     o.eval_sets = &eval_set;
     o.eval_set_count = 1;
     o.max_duration = vv_time_text(r->top.max_duration, duration, sizeof duration);
-    o.eval_interval = vv_time_text(r->top.eval_interval, eval_interval, sizeof eval_interval);
+    o.eval_interval = interval_text(r->top.eval_interval, eval_interval, sizeof eval_interval);
     o.methods = (vv_method_list){t.methods, r->methods.count};
     o.schedules = r->schedules.count ? t.schedules : NULL;
     o.scale_schedule_ratio = r->top.scale_schedule_ratio;
@@ -185,9 +193,7 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
     o.grad_clip_norm = r->top.grad_clip_norm;
     o.run_dir = opts->run_dir;
     o.run_name = r->top.name;
-    o.save_interval = vv_time_is_none(r->top.save_interval)
-                          ? NULL
-                          : vv_time_text(r->top.save_interval, save_interval, sizeof save_interval);
+    o.save_interval = interval_text(r->top.save_interval, save_interval, sizeof save_interval);
     o.save_keep = (int)r->top.save_keep;
     o.resume = opts->resume && opts->run_dir;
     o.load_path = opts->load_path;

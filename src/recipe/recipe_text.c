@@ -1,21 +1,53 @@
 /* recipe_text.c - the resolved recipe as YAML, every default written out. */
 #include "recipe/recipe_impl.h"
 
-#include <string.h>
+#include "base/utf8.h"
 
-static vv_status add_value(const vv_desc *desc, const void *opts, const vv_field *field, vv_str *out)
+/* The code of a character that YAML refuses or takes for a line break unless it is escaped: U+0080
+   to U+009F, U+2028, U+2029, U+FEFF, U+FFFE, U+FFFF. 0 for any other. */
+static unsigned must_escape(const unsigned char *s, size_t length)
+{
+    unsigned code = 0;
+    if (length == 2)
+        code = (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu);
+    if (length == 3)
+        code = (s[0] & 0x0fu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
+    const bool is_bad = (code >= 0x80 && code < 0xa0) || code == 0x2028 || code == 0x2029 ||
+                        code == 0xfeff || code >= 0xfffe;
+    return is_bad ? code : 0;
+}
+
+/* JSON's quotes and escapes are YAML's too, but for a few characters. */
+static vv_status add_quoted(const char *text, vv_str *out)
+{
+    vv_str json = {0};
+    vv_str_add_json(&json, text);
+    const unsigned char *s = (const unsigned char *)vv_str_text(&json);
+    while (*s) {
+        const size_t length = vvi_utf8_length(s);
+        const unsigned code = must_escape(s, length);
+        if (code)
+            vv_str_addf(out, "\\u%04x", code);
+        else
+            vv_str_addn(out, (const char *)s, length);
+        s += length;
+    }
+    const vv_status status = vv_str_status(&json);
+    vv_str_fini(&json);
+    return status;
+}
+
+static vv_status add_value(const vv_desc *desc, const void *opts, const vv_field *field,
+                           vv_str *out)
 {
     vv_str text = {0};
     vv_status status = vv_opts_get(desc, opts, field->name, &text);
-    if (status == VV_OK) {
-        if (field->type == VV_FIELD_STRING)
-            vv_str_add_json(out, vv_str_text(&text));
-        else
-            vv_str_add(out, text.length ? vv_str_text(&text) : "none");
-        status = vv_str_status(out);
-    }
+    if (status == VV_OK && field->type == VV_FIELD_STRING)
+        status = add_quoted(vv_str_text(&text), out);
+    else if (status == VV_OK)
+        vv_str_add(out, vv_str_text(&text));
     vv_str_fini(&text);
-    return status;
+    return status == VV_OK ? vv_str_status(out) : status;
 }
 
 static vv_status add_fields(const vv_desc *desc, const void *opts, const char *indent, vv_str *out)

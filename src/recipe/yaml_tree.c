@@ -1,13 +1,14 @@
-/* yaml_tree.c - a YAML document as a small tree that remembers its lines. The only user of libyaml. */
+/* yaml_tree.c - a YAML document as a small tree that remembers its lines. The only user of
+ * libyaml. */
 #include "recipe/yaml_tree.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <vivace/memory.h>
 #include <yaml.h>
 
-enum { MAX_DEPTH = 16, MAX_NODES = 20000 };
+enum { MAX_NODES = 4096, MAX_BYTES = 1 << 20 };
 
 void vvi_yaml_free(vvi_yaml *node)
 {
@@ -24,7 +25,7 @@ void vvi_yaml_free(vvi_yaml *node)
     vv_dealloc(node);
 }
 
-static vv_status new_node(vvi_yaml **out, vvi_yaml_kind kind, int line)
+vv_status vvi_yaml_new(vvi_yaml **out, vvi_yaml_kind kind, int line)
 {
     VV_TRY(vv_alloc(out, sizeof **out));
     (*out)->kind = kind;
@@ -32,10 +33,10 @@ static vv_status new_node(vvi_yaml **out, vvi_yaml_kind kind, int line)
     return VV_OK;
 }
 
-/* Takes `key` (NULL in lists) and `item`, even on failure. */
-static vv_status append(vvi_yaml *parent, char *key, vvi_yaml *item)
+vv_status vvi_yaml_append(vvi_yaml *parent, char *key, vvi_yaml *item)
 {
-    vv_status status = vv_realloc_array(&parent->items, (size_t)parent->count + 1, sizeof(vvi_yaml *));
+    vv_status status =
+        vv_realloc_array(&parent->items, (size_t)parent->count + 1, sizeof(vvi_yaml *));
     if (status == VV_OK && parent->kind == VVI_YAML_MAP)
         status = vv_realloc_array(&parent->keys, (size_t)parent->count + 1, sizeof(char *));
     if (status != VV_OK) {
@@ -51,25 +52,94 @@ static vv_status append(vvi_yaml *parent, char *key, vvi_yaml *item)
 
 typedef struct reader {
     yaml_parser_t parser;
-    const char *origin;
+    const char *origin, *text;
+    size_t length;
+    bool has_lines; /* the origin is a file: sentences give the line */
     int nodes;
 } reader;
 
+static vv_status bad_line(const reader *r, size_t line, vv_status status, const char *what)
+{
+    return r->has_lines ? vv_fail(status, "%s:%zu: %s", r->origin, line, what)
+                        : vv_fail(status, "%s: %s", r->origin, what);
+}
+
 static vv_status bad(const reader *r, const yaml_mark_t *mark, const char *what)
 {
-    return vv_fail(VV_EFORMAT, "%s:%d: %s", r->origin, (int)mark->line + 1, what);
+    return bad_line(r, mark->line + 1, VV_EFORMAT, what);
+}
+
+/* libyaml marks no line where a character is wrong, only the byte. */
+static size_t problem_line(const reader *r)
+{
+    if (r->parser.error != YAML_READER_ERROR)
+        return r->parser.problem_mark.line + 1;
+    size_t line = 1;
+    for (size_t i = 0; i < r->parser.problem_offset && i < r->length; i++)
+        line += r->text[i] == '\n';
+    return line;
 }
 
 static vv_status next_event(reader *r, yaml_event_t *event)
 {
     if (yaml_parser_parse(&r->parser, event))
         return VV_OK;
-    return vv_fail(r->parser.error == YAML_MEMORY_ERROR ? VV_ENOMEM : VV_EFORMAT,
-                   "%s:%d: not valid YAML: %s", r->origin, (int)r->parser.problem_mark.line + 1,
-                   r->parser.problem ? r->parser.problem : "cannot be read");
+    const yaml_parser_t *p = &r->parser;
+    char what[256];
+    snprintf(what, sizeof what, "not valid YAML: %s%s%s",
+             p->problem ? p->problem : "it cannot be read", p->context ? " " : "",
+             p->context ? p->context : "");
+    if (p->error == YAML_MEMORY_ERROR)
+        return vv_fail(VV_ENOMEM, "%s: out of memory", r->origin);
+    return bad_line(r, problem_line(r), VV_EFORMAT, what);
+}
+
+/* What recipes leave out of YAML. */
+static vv_status check_node(const reader *r, const yaml_event_t *event)
+{
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        anchor = event->data.scalar.anchor;
+        tag = event->data.scalar.tag;
+        if (strlen((const char *)event->data.scalar.value) != event->data.scalar.length)
+            return bad(r, &event->start_mark, "a NUL character has no place in a recipe");
+        break;
+    case YAML_MAPPING_START_EVENT:
+        anchor = event->data.mapping_start.anchor;
+        tag = event->data.mapping_start.tag;
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        anchor = event->data.sequence_start.anchor;
+        tag = event->data.sequence_start.tag;
+        break;
+    default: /* an alias */
+        return bad(r, &event->start_mark, "anchors and aliases are not supported in recipes");
+    }
+    if (anchor)
+        return bad(r, &event->start_mark, "anchors and aliases are not supported in recipes");
+    if (tag)
+        return bad(r, &event->start_mark, "tags (`!...`) are not supported in recipes");
+    return VV_OK;
 }
 
 static vv_status read_value(reader *r, yaml_event_t *event, int depth, vvi_yaml **out);
+
+/* The key that `event` is, as a copy. */
+static vv_status read_key(const reader *r, const yaml_event_t *event, const vvi_yaml *map,
+                          char **key)
+{
+    if (event->type == YAML_MAPPING_START_EVENT || event->type == YAML_SEQUENCE_START_EVENT)
+        return bad(r, &event->start_mark, "a key must be a plain word");
+    VV_TRY(check_node(r, event));
+    const char *word = (const char *)event->data.scalar.value;
+    if (vvi_yaml_get(map, word)) {
+        char what[128];
+        snprintf(what, sizeof what, "'%.60s' is given twice", word);
+        return bad(r, &event->start_mark, what);
+    }
+    return vv_strdup(key, word);
+}
 
 static vv_status read_map(reader *r, int depth, vvi_yaml *map)
 {
@@ -80,19 +150,10 @@ static vv_status read_map(reader *r, int depth, vvi_yaml *map)
             yaml_event_delete(&event);
             return VV_OK;
         }
-        vv_status status = VV_OK;
         char *key = NULL;
         vvi_yaml *item = NULL;
-        yaml_mark_t mark = event.start_mark;
-        if (event.type != YAML_SCALAR_EVENT)
-            status = bad(r, &mark, "a key must be a plain word");
-        else if (strlen((const char *)event.data.scalar.value) != event.data.scalar.length)
-            status = bad(r, &mark, "a key holds a NUL character");
-        else if (vvi_yaml_get(map, (const char *)event.data.scalar.value))
-            status = vv_fail(VV_EFORMAT, "%s:%d: '%.60s' is given twice", r->origin,
-                             (int)mark.line + 1, (const char *)event.data.scalar.value);
-        else
-            status = vv_strdup(&key, (const char *)event.data.scalar.value);
+        const int line = (int)event.start_mark.line + 1;
+        vv_status status = read_key(r, &event, map, &key);
         yaml_event_delete(&event);
         if (status == VV_OK)
             status = next_event(r, &event);
@@ -101,7 +162,8 @@ static vv_status read_map(reader *r, int depth, vvi_yaml *map)
             yaml_event_delete(&event);
         }
         if (status == VV_OK) {
-            status = append(map, key, item);
+            item->line = line;
+            status = vvi_yaml_append(map, key, item);
             key = NULL;
         }
         vv_dealloc(key);
@@ -122,7 +184,7 @@ static vv_status read_list(reader *r, int depth, vvi_yaml *list)
         vv_status status = read_value(r, &event, depth + 1, &item);
         yaml_event_delete(&event);
         if (status == VV_OK)
-            status = append(list, NULL, item);
+            status = vvi_yaml_append(list, NULL, item);
         VV_TRY(status);
     }
 }
@@ -130,35 +192,23 @@ static vv_status read_list(reader *r, int depth, vvi_yaml *list)
 static vv_status read_value(reader *r, yaml_event_t *event, int depth, vvi_yaml **out)
 {
     *out = NULL;
-    if (depth > MAX_DEPTH)
+    if (depth > VVI_YAML_DEPTH)
         return bad(r, &event->start_mark, "nested too deeply");
     if (++r->nodes > MAX_NODES)
         return bad(r, &event->start_mark, "too many entries for a recipe");
-    int line = (int)event->start_mark.line + 1;
+    VV_TRY(check_node(r, event));
+    const int line = (int)event->start_mark.line + 1;
     vvi_yaml *node = NULL;
     vv_status status;
-    switch (event->type) {
-    case YAML_SCALAR_EVENT:
-        if (event->data.scalar.anchor)
-            return bad(r, &event->start_mark, "anchors and aliases are not supported in recipes");
-        if (strlen((const char *)event->data.scalar.value) != event->data.scalar.length)
-            return bad(r, &event->start_mark, "a value holds a NUL character");
-        VV_GO(new_node(&node, VVI_YAML_TEXT, line));
+    if (event->type == YAML_SCALAR_EVENT) {
+        VV_GO(vvi_yaml_new(&node, VVI_YAML_TEXT, line));
         VV_GO(vv_strdup(&node->text, (const char *)event->data.scalar.value));
-        break;
-    case YAML_MAPPING_START_EVENT:
-        if (event->data.mapping_start.anchor)
-            return bad(r, &event->start_mark, "anchors and aliases are not supported in recipes");
-        VV_GO(new_node(&node, VVI_YAML_MAP, line));
+    } else if (event->type == YAML_MAPPING_START_EVENT) {
+        VV_GO(vvi_yaml_new(&node, VVI_YAML_MAP, line));
         VV_GO(read_map(r, depth, node));
-        break;
-    case YAML_SEQUENCE_START_EVENT:
-        if (event->data.sequence_start.anchor)
-            return bad(r, &event->start_mark, "anchors and aliases are not supported in recipes");
-        VV_GO(new_node(&node, VVI_YAML_LIST, line));
+    } else {
+        VV_GO(vvi_yaml_new(&node, VVI_YAML_LIST, line));
         VV_GO(read_list(r, depth, node));
-        break;
-    default: return bad(r, &event->start_mark, "anchors and aliases are not supported in recipes");
     }
     *out = node;
     return VV_OK;
@@ -176,36 +226,53 @@ static vv_status expect(reader *r, yaml_event_type_t type, const char *what)
     return status;
 }
 
-vv_status vvi_yaml_parse(vvi_yaml **out, const char *text, size_t length, const char *origin)
+/* *out = the document, NULL if there is none. */
+static vv_status read_document(reader *r, vvi_yaml **out)
+{
+    yaml_event_t event;
+    VV_TRY(expect(r, YAML_STREAM_START_EVENT, "not a YAML document"));
+    VV_TRY(next_event(r, &event));
+    const bool empty = event.type == YAML_STREAM_END_EVENT;
+    yaml_event_delete(&event);
+    if (empty)
+        return VV_OK;
+    VV_TRY(next_event(r, &event));
+    vv_status status = read_value(r, &event, 0, out);
+    yaml_event_delete(&event);
+    VV_TRY(status);
+    VV_TRY(expect(r, YAML_DOCUMENT_END_EVENT, "something follows the document"));
+    return expect(r, YAML_STREAM_END_EVENT, "a recipe is one document");
+}
+
+static vv_status parse(vvi_yaml **out, const char *text, size_t length, const char *origin,
+                       bool has_lines)
 {
     *out = NULL;
-    reader r = {.origin = origin};
+    reader r = {.origin = origin, .text = text, .length = length, .has_lines = has_lines};
+    if (length > MAX_BYTES)
+        return vv_fail(VV_EFORMAT, "%s: %zu bytes are too many for a recipe; at most %d", origin,
+                       length, MAX_BYTES);
     if (!yaml_parser_initialize(&r.parser))
         return vv_fail(VV_ENOMEM, "%s: out of memory", origin);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, length);
-    vv_status status;
-    vvi_yaml *root = NULL;
-    VV_GO(expect(&r, YAML_STREAM_START_EVENT, "not a YAML document"));
-    yaml_event_t event;
-    VV_GO(next_event(&r, &event));
-    bool empty = event.type == YAML_STREAM_END_EVENT;
-    yaml_event_delete(&event);
-    if (empty) {
-        VV_GO(new_node(&root, VVI_YAML_MAP, 1));
-    } else {
-        VV_GO(next_event(&r, &event));
-        status = read_value(&r, &event, 0, &root);
-        yaml_event_delete(&event);
-        VV_GO(status);
-        VV_GO(expect(&r, YAML_DOCUMENT_END_EVENT, "something follows the document"));
-        VV_GO(expect(&r, YAML_STREAM_END_EVENT, "a recipe is one document"));
-    }
-    *out = root;
-    root = NULL;
-out:
-    vvi_yaml_free(root);
+    vv_status status = read_document(&r, out);
     yaml_parser_delete(&r.parser);
+    if (status != VV_OK) {
+        vvi_yaml_free(*out);
+        *out = NULL;
+    }
     return status;
+}
+
+vv_status vvi_yaml_parse_value(vvi_yaml **out, const char *text, const char *origin)
+{
+    return parse(out, text, strlen(text), origin, false);
+}
+
+vv_status vvi_yaml_parse(vvi_yaml **out, const char *text, size_t length, const char *origin)
+{
+    VV_TRY(parse(out, text, length, origin, true));
+    return *out ? VV_OK : vvi_yaml_new(out, VVI_YAML_MAP, 1);
 }
 
 vvi_yaml *vvi_yaml_get(const vvi_yaml *map, const char *key)
@@ -215,118 +282,6 @@ vvi_yaml *vvi_yaml_get(const vvi_yaml *map, const char *key)
             if (strcmp(map->keys[i], key) == 0)
                 return map->items[i];
     return NULL;
-}
-
-/* Slot of one path component: an existing entry, or a new one in a map. An empty value and a plain
-   name ("optimizer: sgd") become a map when something is set below them. */
-static vv_status slot_of(vvi_yaml *parent, const char *key, const char *whole, vvi_yaml ***slot)
-{
-    if (parent->kind == VVI_YAML_TEXT) {
-        vvi_yaml *name = NULL;
-        if (parent->text[0]) {
-            VV_TRY(new_node(&name, VVI_YAML_TEXT, parent->line));
-            name->text = parent->text;
-        } else {
-            vv_dealloc(parent->text);
-        }
-        parent->text = NULL;
-        parent->kind = VVI_YAML_MAP;
-        if (name) {
-            char *word;
-            vv_status status = vv_strdup(&word, "name");
-            if (status != VV_OK) {
-                vvi_yaml_free(name);
-                return status;
-            }
-            VV_TRY(append(parent, word, name));
-        }
-    }
-    if (parent->kind == VVI_YAML_LIST) {
-        char *end;
-        long index = strtol(key, &end, 10);
-        if (*end == 0 && end != key && index >= 0 && index < parent->count) {
-            *slot = &parent->items[index];
-            return VV_OK;
-        }
-        /* a list of names: find the entry called `key`, or add one */
-        for (int i = 0; i < parent->count; i++) {
-            vvi_yaml *item = parent->items[i], *name = vvi_yaml_get(item, "name");
-            const char *text = item->kind == VVI_YAML_TEXT ? item->text
-                               : name && name->kind == VVI_YAML_TEXT ? name->text : NULL;
-            if (text && strcmp(text, key) == 0) {
-                *slot = &parent->items[i];
-                return VV_OK;
-            }
-            if (item->kind == VVI_YAML_MAP && item->count == 1 && strcmp(item->keys[0], key) == 0) {
-                *slot = &item->items[0];
-                return VV_OK;
-            }
-        }
-        return vv_fail(VV_EINVAL, "%s: the list has no entry '%s'; give its number from 0 to %d", whole,
-                       key, parent->count - 1);
-    }
-    for (int i = 0; i < parent->count; i++)
-        if (strcmp(parent->keys[i], key) == 0) {
-            *slot = &parent->items[i];
-            return VV_OK;
-        }
-    char *copy;
-    vvi_yaml *fresh;
-    VV_TRY(new_node(&fresh, VVI_YAML_MAP, 0));
-    vv_status status = vv_strdup(&copy, key);
-    if (status != VV_OK) {
-        vvi_yaml_free(fresh);
-        return status;
-    }
-    VV_TRY(append(parent, copy, fresh));
-    *slot = &parent->items[parent->count - 1];
-    return VV_OK;
-}
-
-static void forget_lines(vvi_yaml *node)
-{
-    node->line = 0;
-    for (int i = 0; i < node->count; i++)
-        forget_lines(node->items[i]);
-}
-
-vv_status vvi_yaml_override(vvi_yaml *root, const char *assignment)
-{
-    const char *equals = strchr(assignment, '=');
-    if (!equals || equals == assignment)
-        return vv_fail(VV_EINVAL, "'%s' is not an override; write key=value", assignment);
-    vv_status status;
-    char *path = NULL;
-    vvi_yaml *value = NULL;
-    VV_GO(vv_strdup(&path, assignment));
-    path[equals - assignment] = 0;
-    if (equals[1]) {
-        VV_GO(vvi_yaml_parse(&value, equals + 1, strlen(equals + 1), path));
-    } else {
-        VV_GO(new_node(&value, VVI_YAML_TEXT, 0));
-        VV_GO(vv_strdup(&value->text, ""));
-    }
-    forget_lines(value);
-    vvi_yaml *at = root, **slot = NULL;
-    char *rest = path;
-    while (rest) {
-        char *dot = strchr(rest, '.');
-        if (dot)
-            *dot++ = 0;
-        if (!rest[0])
-            VV_GO(vv_fail(VV_EINVAL, "'%s' is not an override; a part of the key is empty",
-                          assignment));
-        VV_GO(slot_of(at, rest, assignment, &slot));
-        at = *slot;
-        rest = dot;
-    }
-    vvi_yaml_free(*slot);
-    *slot = value;
-    value = NULL;
-out:
-    vvi_yaml_free(value);
-    vv_dealloc(path);
-    return status;
 }
 
 vv_status vvi_yaml_flat(const vvi_yaml *node, vv_str *out)

@@ -1,5 +1,5 @@
-/* registry.c - finding descriptors by kind and name. Every descriptor starts with its vv_desc, so all
- * tables can be read alike. */
+/* registry.c - finding descriptors by kind and name. Every descriptor starts with its vv_desc, so
+ * all tables can be read alike. */
 #include <vivace/registry.h>
 
 #include <string.h>
@@ -11,32 +11,45 @@
 /* A table of pointers to descriptors, whatever their kind. */
 typedef const void *const *table;
 
-static table table_of(const char *kind)
+static table optimizers(void)
+{
+    return (table)(const void *)vv_optimizer_table();
+}
+
+static table schedules(void)
+{
+    return (table)(const void *)vv_schedule_table();
+}
+
+/* The table of a kind, singular or plural; *singular = the kind's name as sentences use it. */
+static table table_of(const char *kind, const char **singular)
 {
     static const struct {
-        const char *kind;
-        const void *table;
-    } fixed[] = {
-        {"method", vvi_method_table},     {"model", vvi_model_table},
-        {"dataset", vvi_dataset_table},   {"callback", vvi_callback_table},
-        {"logger", vvi_logger_table},
+        const char *name;
+        const void *table; /* NULL: asked from built_in */
+        table (*built_in)(void);
+    } kinds[] = {
+        {"method", vvi_method_table, NULL},     {"model", vvi_model_table, NULL},
+        {"dataset", vvi_dataset_table, NULL},   {"callback", vvi_callback_table, NULL},
+        {"logger", vvi_logger_table, NULL},     {"optimizer", NULL, optimizers},
+        {"schedule", NULL, schedules},
     };
-    size_t length = strlen(kind);
+    *singular = "";
+    size_t length = kind ? strlen(kind) : 0;
     if (length > 1 && kind[length - 1] == 's')
         length--;
-    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
-        if (strlen(fixed[i].kind) == length && strncmp(fixed[i].kind, kind, length) == 0)
-            return fixed[i].table;
-    if (length == 9 && strncmp(kind, "optimizer", length) == 0)
-        return (table)(const void *)vv_optimizer_table();
-    if (length == 8 && strncmp(kind, "schedule", length) == 0)
-        return (table)(const void *)vv_schedule_table();
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strlen(kinds[i].name) == length && strncmp(kinds[i].name, kind, length) == 0) {
+            *singular = kinds[i].name;
+            return kinds[i].table ? kinds[i].table : kinds[i].built_in();
+        }
     return NULL;
 }
 
 const vv_desc *vv_registry_at(const char *kind, int i)
 {
-    table rows = kind ? table_of(kind) : NULL;
+    const char *singular;
+    table rows = table_of(kind, &singular);
     for (int k = 0; rows && rows[k]; k++)
         if (k == i)
             return rows[k];
@@ -50,14 +63,16 @@ static const char *name_at(const void *ctx, int i)
 
 vv_status vv_registry_find(const vv_desc **out, const char *kind, const char *name)
 {
+    const char *singular;
     *out = NULL;
-    if (!kind || !table_of(kind))
-        return vv_fail(VV_EINVAL,
-                       "'%s' is not a kind of thing; kinds are methods, models, datasets, optimizers, "
-                       "schedules, callbacks, loggers",
-                       kind ? kind : "");
+    if (!table_of(kind, &singular))
+        return vv_fail(
+            VV_EINVAL,
+            "'%s' is not a kind of thing; kinds are methods, models, datasets, optimizers, "
+            "schedules, callbacks, loggers",
+            kind ? kind : "");
     if (!name)
-        return vv_fail(VV_EINVAL, "%s: no name was given", kind);
+        return vv_fail(VV_EINVAL, "%s: no name was given", singular);
     int count = 0;
     for (const vv_desc *desc; (desc = vv_registry_at(kind, count)); count++)
         if (strcmp(desc->name, name) == 0) {
@@ -66,9 +81,10 @@ vv_status vv_registry_find(const vv_desc **out, const char *kind, const char *na
         }
     int near = vv_nearest(name, name_at, kind, count);
     if (near >= 0)
-        return vv_fail(VV_ENOTFOUND, "there is no %s called '%s'; did you mean '%s'?", kind, name,
-                       name_at(kind, near));
-    return vv_fail(VV_ENOTFOUND, "there is no %s called '%s'; see `vivace list %ss`", kind, name, kind);
+        return vv_fail(VV_ENOTFOUND, "there is no %s called '%s'; did you mean '%s'?", singular,
+                       name, name_at(kind, near));
+    return vv_fail(VV_ENOTFOUND, "there is no %s called '%s'; see `vivace list %ss`", singular,
+                   name, singular);
 }
 
 #define DEFINE_FIND(kind)                                                                          \

@@ -62,7 +62,7 @@ vv_status vvi_evaluator_init(vvi_evaluator *out, const char *label, vv_loader *l
     if (!loader)
         return vv_fail(VV_EINVAL, "evaluator %s: no loader", label ? label : "eval");
     VV_TRY(vv_strdup(&out->label, label && label[0] ? label : "eval"));
-    VV_TRY(vvi_interval_parse(&out->interval, interval, false));
+    VV_TRY(vv_fail_within(vvi_interval_parse(&out->interval, interval, false), "eval_interval"));
     return parse_metrics(out, metrics ? metrics : "accuracy,cross_entropy");
 }
 
