@@ -253,3 +253,34 @@ vv_status vvi_onednn_run(vvi_onednn_node *node, const vv_call *call)
     vvi_onednn_store(node, call);
     return VV_OK;
 }
+
+vv_status vvi_onednn_execute_on(vvi_onednn_node *node, void *const *data, void *scratch)
+{
+    dnnl_exec_arg_t args[VVI_ONEDNN_MAX_ARGS + 1];
+    int n = 0;
+    use_threads(node->threads);
+    for (int i = 0; i < node->n_args; i++) {
+        VVI_DNN(dnnl_memory_set_data_handle(node->args[i].plain_memory, data[i]), "setting an operand");
+        args[n].arg = node->args[i].id;
+        args[n++].memory = node->args[i].plain_memory;
+    }
+    if (node->scratchpad) {
+        VVI_DNN(dnnl_memory_set_data_handle(node->scratchpad, (char *)scratch + node->scratchpad_at),
+                "setting the scratchpad");
+        args[n].arg = DNNL_ARG_SCRATCHPAD;
+        args[n++].memory = node->scratchpad;
+    }
+    VVI_DNN(dnnl_primitive_execute(node->primitive, node->stream, n, args), "running a primitive");
+    return VV_OK;
+}
+
+vv_status vvi_onednn_accumulate(vvi_onednn_node *node)
+{
+    dnnl_post_ops_t ops;
+    VVI_DNN(dnnl_post_ops_create(&ops), "making a list of further operations");
+    dnnl_status_t status = vvi_post_ops_sum(ops);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(node->attr, ops);
+    dnnl_post_ops_destroy(ops);
+    return vvi_onednn_check(status, "asking for accumulation");
+}

@@ -50,6 +50,11 @@ vv_status vvi_onednn_execute(vvi_onednn_node *node, const vv_call *call);
 float *vvi_onednn_result(const vvi_onednn_node *node, const vv_call *call);
 void vvi_onednn_store(const vvi_onednn_node *node, const vv_call *call);
 
+/* The result is added to what the output holds; call before node->desc is made. */
+vv_status vvi_onednn_accumulate(vvi_onednn_node *node);
+/* Executes on given memory (one pointer per operand, all in their plain layout). */
+vv_status vvi_onednn_execute_on(vvi_onednn_node *node, void *const *data, void *scratch);
+
 dnnl_data_type_t vvi_onednn_type(vv_dtype dtype);
 /* VV_OK, or the sentence for a failed call of the library. */
 vv_status vvi_onednn_check(dnnl_status_t status, const char *what);

@@ -68,6 +68,11 @@ dnnl_status_t vvi_pd_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
     return dnnl_matmul_primitive_desc_create(out, engine, src, weights, bias, dst, attr);
 }
 
+dnnl_status_t vvi_post_ops_sum(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
+}
+
 #else
 
 #include <vivace/memory.h>
@@ -149,6 +154,11 @@ dnnl_status_t vvi_pd_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
     const dnnl_status_t status = dnnl_matmul_desc_init(&desc, src, weights, bias, dst);
     return status == dnnl_success ? dnnl_primitive_desc_create(out, &desc, attr, engine, NULL)
                                   : status;
+}
+
+dnnl_status_t vvi_post_ops_sum(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1.0f);
 }
 
 #endif

@@ -40,4 +40,7 @@ dnnl_status_t vvi_pd_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
                             dnnl_primitive_attr_t attr, vvi_md src, vvi_md weights, vvi_md bias,
                             vvi_md dst);
 
+/* Appends "add what the output holds". */
+dnnl_status_t vvi_post_ops_sum(dnnl_post_ops_t ops);
+
 #endif

@@ -3,6 +3,7 @@
  * On CPUs without bf16 instructions bf16 operands are converted in scratch and computed in f32. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/onednn_winograd.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
 
@@ -269,15 +270,21 @@ static vv_status run_grad_data(const vv_call *call)
     return VV_OK;
 }
 
+#define WINOGRAD(run_it)                                                                           \
+    {"winograd", vvi_winograd_accepts, vvi_winograd_prepare, run_it, vvi_winograd_release, 0}
+
 const vv_kernel vvi_onednn_conv2d[] = {
+    WINOGRAD(vvi_winograd_run),
     {"onednn", accepts, prepare, run, vvi_onednn_free, 0},
     {0},
 };
 const vv_kernel vvi_onednn_conv2d_grad_data[] = {
+    WINOGRAD(vvi_winograd_run),
     {"onednn", accepts, prepare_grad_data, run_grad_data, vvi_onednn_free, 0},
     {0},
 };
 const vv_kernel vvi_onednn_conv2d_grad_weight[] = {
+    WINOGRAD(vvi_winograd_run_grad_weight),
     {"onednn", accepts, prepare, run, vvi_onednn_free, 0},
     {0},
 };

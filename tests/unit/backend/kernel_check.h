@@ -19,6 +19,7 @@ typedef struct check {
     uint64_t seed, step;
     int64_t first_item;
     double tolerance;     /* relative to the result's size; 0 = by dtype */
+    double least;         /* size of the terms where the result may be small by cancellation */
     bool thread_dependent; /* the library underneath splits sums by threads */
 } check;
 
@@ -150,7 +151,7 @@ static inline void same_bits(const check *c, const vv_buf *a, const vv_buf *b, c
 static inline void near_values(const check *c, const vv_buf *got, const vv_buf *want)
 {
     for (int i = 0; i < c->n_out; i++) {
-        double size = 1e-6;
+        double size = c->least > 0 ? c->least : 1e-6;
         for (int64_t k = 0; k < want[i].count; k++) {
             const double w = fabs(vvi_ref_get(&want[i], k));
             if (isfinite(w) && w > size)

@@ -29,7 +29,7 @@ static void conv_check(const conv_case *k, vv_op op, vv_dtype dtype, vv_dtype re
 {
     const int64_t x[] = {k->n, k->h, k->w, k->c}, w[] = {k->o, k->c / k->groups, k->kh, k->kw};
     const int64_t y[] = {k->n, out_size(k->h, k->kh, k), out_size(k->w, k->kw, k), k->o};
-    check c = {.op = op, .tolerance = dtype == VV_BF16 ? 1e-5 : 2e-6};
+    check c = {.op = op, .least = 1.0, .tolerance = dtype == VV_BF16 ? 1e-5 : 2e-6};
     for (int d = 0; d < 2; d++) {
         c.attr.conv.stride[d] = k->stride;
         c.attr.conv.pad[d] = k->pad;
@@ -54,6 +54,10 @@ static void conv_check(const conv_case *k, vv_op op, vv_dtype dtype, vv_dtype re
         add_out(&c, result, 4, w);
     }
     c.thread_dependent = true;
+    if (k->groups == 1 && k->stride == 1 && k->c >= 32 && k->o >= 32 && dtype == VV_F32) {
+        assert_string_equal(cpu_kernel(&c)->name, "winograd");
+        c.tolerance = 2e-5;
+    }
     check_with_ref(&c);
 }
 
@@ -69,11 +73,26 @@ static void convolutions(void **state)
         }
 }
 
+/* Shapes that Winograd takes: partly filled tiles, every padding, several groups of images. */
+static void winograd_convolutions(void **state)
+{
+    (void)state;
+    const conv_case big[] = {
+        {16, 8, 8, 32, 40, 3, 3, 1, 1, 1, 1, 0}, {17, 9, 10, 36, 32, 3, 3, 1, 0, 1, 1, 0},
+        {64, 4, 4, 32, 32, 3, 3, 1, 1, 1, 1, 0}, {11, 11, 7, 70, 33, 3, 3, 1, 2, 1, 1, 0},
+        {30, 12, 12, 32, 64, 3, 3, 1, 1, 1, 1, 0},
+    };
+    const vv_op ops[] = {VV_OP_CONV2D, VV_OP_CONV2D_GRAD_DATA, VV_OP_CONV2D_GRAD_WEIGHT};
+    for (size_t i = 0; i < sizeof big / sizeof big[0]; i++)
+        for (int op = 0; op < 3; op++)
+            conv_check(&big[i], ops[op], VV_F32, VV_F32, i % 2);
+}
+
 static void matmul_check(int na, const int64_t *a, int nb, const int64_t *b, int ny,
                          const int64_t *y, bool ta, bool tb, bool bias, vv_dtype dtype,
                          vv_dtype result)
 {
-    check c = {.op = VV_OP_MATMUL, .tolerance = dtype == VV_BF16 ? 1e-5 : 2e-6};
+    check c = {.op = VV_OP_MATMUL, .least = 1.0, .tolerance = dtype == VV_BF16 ? 1e-5 : 2e-6};
     c.attr.matmul.trans_a = ta;
     c.attr.matmul.trans_b = tb;
     add_in(&c, dtype, na, a, -1, 1);
@@ -139,7 +158,9 @@ static void batched_products(void **state)
 static void prepare_survives_no_memory(void **state)
 {
     (void)state;
-    for (int op = VV_OP_MATMUL; op <= VV_OP_CONV2D_GRAD_WEIGHT; op++) {
+    for (int i = 0; i < 7; i++) {
+        const int op = VV_OP_MATMUL + (i < 4 ? i : i - 3);
+        const int64_t channels = i < 4 ? 8 : 32; /* the latter: Winograd */
         check c = {.op = (vv_op)op};
         for (int d = 0; d < 2; d++)
             c.attr.conv.stride[d] = c.attr.conv.dilation[d] = c.attr.conv.pad[d] = 1;
@@ -152,7 +173,7 @@ static void prepare_survives_no_memory(void **state)
             add_in(&c, VV_F32, SHAPE(30), -1, 1);
             add_out(&c, VV_F32, SHAPE(300, 30));
         } else {
-            const int64_t image[] = {2, 6, 6, 8}, weights[] = {8, 8, 3, 3};
+            const int64_t image[] = {16, 8, 8, channels}, weights[] = {channels, channels, 3, 3};
             add_in(&c, VV_F32, 4, image, -1, 1);
             add_in(&c, VV_F32, 4, op == VV_OP_CONV2D_GRAD_WEIGHT ? image : weights, -1, 1);
             add_out(&c, VV_F32, 4, op == VV_OP_CONV2D_GRAD_WEIGHT ? weights : image);
@@ -187,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prepare_survives_no_memory),
         cmocka_unit_test(convolutions),
+        cmocka_unit_test(winograd_convolutions),
         cmocka_unit_test(products),
         cmocka_unit_test(batched_products),
     };
