@@ -31,8 +31,11 @@ VV_API void vv_model_free(VV_TAKES vv_model *model);
 /* Loss of each item, f32 [N] (or [N,...]); target as in vv_cross_entropy. */
 VV_API vv_node *vv_model_loss(const vv_model *model, vv_node *output, vv_node *target);
 /* The target as a distribution over the output's last axis (a soft one is given back as it is);
-   rows that have no loss are all zero, so that they have none as a soft target either. */
+   rows that have no loss are all zero, so that they have none as a soft target either. An index
+   that is no class becomes a row of zeros too: vv_model_check_target finds it. */
 VV_API vv_node *vv_model_dense_target(const vv_model *model, vv_node *output, vv_node *target);
+/* VV_EINVAL with the row if an index target is neither a class nor ignore_index. */
+VV_API VV_MUST_USE vv_status vv_model_check_target(const vv_model *model, const vv_tensor *target);
 /* How many items of a batch produce a loss (sum over a soft target's rows that are not all
    zero). */
 VV_API int64_t vv_model_loss_items(const vv_model *model, const vv_tensor *target);

@@ -66,7 +66,8 @@ vv_node *vv_model_dense_target(const vv_model *model, vv_node *output, vv_node *
     if (!output || !target || vv_dtype_is_float(vv_node_dtype(target)))
         return output ? target : NULL;
 
-    const int64_t classes = vv_node_shape(output)[vv_node_ndim(output) - 1];
+    const int ndim = vv_node_ndim(output);
+    const int64_t classes = ndim > 0 ? vv_node_shape(output)[ndim - 1] : model->classes;
 
     /* Indices outside the classes become rows of zeros; an ignore_index inside is moved outside. */
     if (model->ignore_index >= 0 && model->ignore_index < classes) {
@@ -78,6 +79,23 @@ vv_node *vv_model_dense_target(const vv_model *model, vv_node *output, vv_node *
         target = vv_where(vv_equal(target, ignored), outside, target);
     }
     return vv_one_hot(target, classes);
+}
+
+vv_status vv_model_check_target(const vv_model *model, const vv_tensor *target)
+{
+    if (vv_dtype_is_float(target->dtype))
+        return VV_OK;
+    for (int64_t i = 0; i < target->count; i++) {
+        const int64_t value = (int64_t)vv_tensor_get(target, i);
+
+        if (value != model->ignore_index && (value < 0 || value >= model->classes))
+            return vv_fail(VV_EINVAL,
+                           "the target of row %lld is %lld, classes are 0..%lld (and %lld is "
+                           "ignored); check the labels or the number of classes",
+                           (long long)i, (long long)value, (long long)(model->classes - 1),
+                           (long long)model->ignore_index);
+    }
+    return VV_OK;
 }
 
 int64_t vv_model_loss_items(const vv_model *model, const vv_tensor *target)

@@ -51,6 +51,44 @@ static void the_loss_takes_both_kinds_of_target(void **state)
     vv_graph_free(graph);
 }
 
+/* Also where the index without a loss is a class; the loss stays the same. */
+static void targets_become_distributions(void **state)
+{
+    (void)state;
+    const float logits[] = {0, 1, 2, 2, 1, 0, 1, 1, 5};
+    const int32_t index[] = {2, 1, -100};
+    vv_tensor *labels = NULL;
+    vv_graph *graph = new_graph();
+    vv_model *model = classifier(3);
+    vv_node *output = vv_data(graph, VV_F32, 2, (int64_t[]){3, 3}, logits);
+    vv_node *target = vv_data(graph, VV_I32, 1, (int64_t[]){3}, index);
+
+    vv_node *dense = vv_model_dense_target(model, output, target);
+    vv_node *hard = vv_model_loss(model, output, target);
+    vv_node *soft = vv_model_loss(model, output, dense);
+
+    assert_near(item(dense, 2), 1.0, 0.0, 0.0);
+    assert_near(item(dense, 4), 1.0, 0.0, 0.0);
+    assert_near(item(dense, 6) + item(dense, 7) + item(dense, 8), 0.0, 0.0, 0.0);
+    for (int i = 0; i < 3; i++)
+        assert_near(item(soft, i), item(hard, i), 1e-6, 0.0);
+    assert_ptr_equal(vv_model_dense_target(model, output, dense), dense);
+
+    assert_ok(vv_tensor_from(&labels, VV_I32, 1, (int64_t[]){3}, index));
+    assert_ok(vv_model_check_target(model, labels));
+    model->ignore_index = 1;
+    dense = vv_model_dense_target(model, output, target);
+    assert_near(item(dense, 2), 1.0, 0.0, 0.0);
+    assert_near(item(dense, 3) + item(dense, 4) + item(dense, 5), 0.0, 0.0, 0.0);
+    assert_fails(vv_model_check_target(model, labels), VV_EINVAL);
+    assert_says("row 2 is -100");
+    vv_tensor_free(labels);
+    assert_null(vv_model_dense_target(model, output, NULL));
+    assert_null(vv_model_dense_target(model, NULL, target));
+    vv_model_free(model);
+    vv_graph_free(graph);
+}
+
 static void items_without_a_loss_are_not_counted(void **state)
 {
     (void)state;
@@ -164,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_takes_both_kinds_of_target),
+        cmocka_unit_test(targets_become_distributions),
         cmocka_unit_test(items_without_a_loss_are_not_counted),
         cmocka_unit_test(models_are_built_from_checked_options),
         cmocka_unit_test(nothing_leaks_when_allocations_fail),
