@@ -170,6 +170,35 @@ out:
     return status;
 }
 
+/* A buffer stays while it fits and nobody else holds it or a view of it. */
+static void test_reuse(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {2, 3}, other[] = {3, 2};
+    vv_tensor *tensor = NULL, *view;
+    assert_ok(vv_tensor_reuse(&tensor, VV_F32, 2, shape));
+    vv_tensor_fill(tensor, 7);
+    vv_tensor *first = tensor;
+    assert_ok(vv_tensor_reuse(&tensor, VV_F32, 2, shape));
+    assert_ptr_equal(tensor, first);
+    assert_true(vv_tensor_get(tensor, 5) == 7.0);
+    assert_ok(vv_tensor_rows(&view, tensor, 1, 1));
+    assert_ok(vv_tensor_reuse(&tensor, VV_F32, 2, shape));
+    vv_tensor_fill(tensor, 8);
+    assert_true(vv_tensor_get(view, 0) == 7.0);
+    vv_tensor_free(view);
+    first = vv_tensor_keep(tensor);
+    assert_ok(vv_tensor_reuse(&tensor, VV_F32, 2, shape));
+    assert_ptr_not_equal(tensor, first);
+    vv_tensor_free(first);
+    assert_ok(vv_tensor_reuse(&tensor, VV_F32, 2, other));
+    assert_int_equal(tensor->shape[0], 3);
+    assert_ok(vv_tensor_reuse(&tensor, VV_I32, 2, other));
+    assert_int_equal(tensor->dtype, VV_I32);
+    assert_fails(vv_tensor_reuse(&tensor, VV_I32, 2, (int64_t[]){-1, 2}), VV_ESHAPE);
+    assert_null(tensor);
+}
+
 static void test_each_allocation_failing(void **state)
 {
     (void)state;
@@ -192,7 +221,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_new),         cmocka_unit_test(test_wrong_shapes),
         cmocka_unit_test(test_views_share), cmocka_unit_test(test_conversions),
-        cmocka_unit_test(test_copy),        cmocka_unit_test(test_each_allocation_failing),
+        cmocka_unit_test(test_copy),        cmocka_unit_test(test_reuse),
+        cmocka_unit_test(test_each_allocation_failing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
