@@ -1,5 +1,6 @@
-/* test_input_noise.c - what must hold: the noise has mean 0 and the given deviation; deviation 0 changes
- * nothing; the input is not written; the same draw gives the same noise; bad settings are refused. */
+/* test_input_noise.c - what must hold: the noise has mean 0 and the given deviation; deviation 0
+ * changes nothing; the input is not written; the same draw gives the same noise; bad settings are
+ * refused. */
 #include "vv_test.h"
 
 #include "input_noise.h"

@@ -12,7 +12,8 @@ vv_node *vv_blur2d(vv_node *x, const int64_t stride[2])
     static const int64_t one[4] = {1, 1, 3, 3};
     if (!x)
         return NULL;
-    const int64_t channels = vv_node_shape(x)[vv_node_ndim(x) - 1];
+    const int ndim = vv_node_ndim(x);
+    const int64_t channels = ndim > 0 ? vv_node_shape(x)[ndim - 1] : 1;
     const int64_t all[4] = {channels, 1, 3, 3};
     vv_conv_opts conv = VV_CONV_DEFAULTS;
     conv.pad[0] = conv.pad[1] = 1;

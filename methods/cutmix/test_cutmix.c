@@ -88,7 +88,7 @@ static void draws(void **unused)
 {
     (void)unused;
     vv_cutmix_opts opts = VV_CUTMIX_DEFAULTS;
-    int64_t tallest = 0, widest = 0, covered[7] = {0};
+    int64_t tallest = 0, widest = 0, covered[2][7] = {{0}};
     opts.length = 0.5; /* the side's share: 10 of 20, never more */
     for (uint64_t i = 0; i < 300; i++) {
         const vv_cutmix_box box = draw(&opts, 20, 12, i);
@@ -97,17 +97,21 @@ static void draws(void **unused)
     }
     assert_int_equal(tallest, 10);
     assert_int_equal(widest, 6);
-    /* 7 rows, cuts of 3: 9 starts, each row in 3 of them. */
+    /* 7 rows and columns, cuts of 3: 9 starts, each row and column in 3 of them. */
     opts.length = 0.45;
     opts.uniform_sampling = true;
     for (uint64_t i = 0; i < 9000; i++) {
         const vv_cutmix_box box = draw(&opts, 7, 7, i);
         assert_true(box.bottom > box.top && box.right > box.left);
         for (int64_t row = box.top; row < box.bottom; row++)
-            covered[row]++;
+            covered[0][row]++;
+        for (int64_t column = box.left; column < box.right; column++)
+            covered[1][column]++;
     }
-    for (int row = 0; row < 7; row++)
-        assert_near((double)covered[row], 3000, 225, 0); /* 5 deviations */
+    for (int at = 0; at < 7; at++) { /* 5 deviations */
+        assert_near((double)covered[0][at], 3000, 225, 0);
+        assert_near((double)covered[1][at], 3000, 225, 0);
+    }
     opts = (vv_cutmix_opts)VV_CUTMIX_DEFAULTS;
     opts.alpha = 0;
     for (uint64_t i = 0; i < 50; i++) {

@@ -15,8 +15,10 @@ vv_node *vv_smooth_labels(vv_node *target, int64_t classes, double smoothing)
         target = vv_one_hot(target, classes);
     if (!target || smoothing == 0.0)
         return target;
-    classes = vv_node_shape(target)[vv_node_ndim(target) - 1];
     vv_node *mass = vv_sum(target, last, 1, true);
+    if (!mass)
+        return NULL;
+    classes = vv_node_shape(target)[vv_node_ndim(target) - 1];
     return vv_add(vv_affine(target, 1.0 - smoothing, 0.0),
                   vv_affine(mass, smoothing / (double)classes, 0.0));
 }
@@ -31,6 +33,9 @@ static vv_status smooth(vv_method *method, vv_state *state)
 {
     const vv_label_smoothing_opts *opts = method->opts;
     smoother *self = method->self;
+    /* A wrong label is an error in the plain loss; as a soft target it would be a row of zeros. */
+    if (state->micro)
+        VV_TRY(vv_model_check_target(state->model, state->micro->target));
     self->target = state->target;
     self->mix_target = state->mix_target;
     vv_node *dense = vv_model_dense_target(state->model, state->output, state->target);

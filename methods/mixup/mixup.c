@@ -95,6 +95,9 @@ static vv_status mix(vv_method *method, vv_state *state)
 /* Label mixing: one soft target instead of two losses. */
 static vv_status fold(vv_state *state)
 {
+    /* A wrong label is an error in the plain loss; as a soft target it would be a row of zeros. */
+    if (state->micro)
+        VV_TRY(vv_model_check_target(state->model, state->micro->target));
     vv_node *a = vv_model_dense_target(state->model, state->output, state->target);
     vv_node *b = vv_model_dense_target(state->model, state->output, state->mix_target);
     if (a && b) {

@@ -160,7 +160,8 @@ static inline vv_model *model_new(net_kind kind)
     return model;
 }
 
-/* A world whose methods have their domain. Text models are not here yet: say so instead of passing. */
+/* A world whose methods have their domain. Text models are not here yet: say so instead of
+   passing. */
 static inline void need_world(const vv_method_desc *desc)
 {
     if (!strstr(desc->desc.domains, "cv") && !strstr(desc->desc.domains, "any"))

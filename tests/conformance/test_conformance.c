@@ -1,7 +1,7 @@
-/* test_conformance.c - what every method promises, whichever there are: a sane descriptor, a README with
- * every heading, bad settings refused with a sentence, training, no dependence on the microbatch size, a
- * resumed run that is bit-equal, a report when it changes nothing, and no crash or leak when memory is
- * out. */
+/* test_conformance.c - what every method promises, whichever there are: a sane descriptor, a README
+ * with every heading, bad settings refused with a sentence, training in each precision, no
+ * dependence on the microbatch size, a resumed run that is bit-equal, a report when it changes
+ * nothing, and no crash or leak when memory is out. */
 #include "conformance.h"
 
 static const char *const headings[] = {
@@ -30,7 +30,8 @@ static void fields_are_sane(const vv_desc *desc)
 {
     for (const vv_field *f = desc->fields; f->name; f++) {
         if (!is_name(f->name) || !f->help || strlen(f->help) < 10)
-            fail_msg("%s.%s: a lower-case name and a sentence of help are needed", desc->name, f->name);
+            fail_msg("%s.%s: a lower-case name and a sentence of help are needed", desc->name,
+                     f->name);
         if (f->min > f->max || f->offset >= desc->opts_size)
             fail_msg("%s.%s: limits or offset are wrong", desc->name, f->name);
         assert_ptr_equal(vv_desc_field(desc, f->name), f); /* no name twice */
@@ -52,7 +53,8 @@ static void descriptors(void **unused)
         assert_non_null(d->fields);
         fields_are_sane(d);
         if (!m->events || !m->apply || !m->plan || !m->save != !m->load)
-            fail_msg("%s: events, apply and plan are needed, and save and load go together", d->name);
+            fail_msg("%s: events, apply and plan are needed, and save and load go together",
+                     d->name);
         assert_true(!is_surgery(m) || (m->events & VV_EVENT_BIT(VV_EVENT_INIT)));
         for (int k = 0; m->conflicts && m->conflicts[k]; k++)
             assert_string_not_equal(m->conflicts[k], d->name);
@@ -228,7 +230,8 @@ static result train(const vv_method_desc *m, net_kind kind, int64_t microbatch, 
         assert_ok(vv_trainer_fit(trainer));
     }
     const vv_state *state = vv_trainer_state(trainer);
-    result r = {weights_of(trainer), state->train_loss, state->time.batch, state->methods[0]->effect};
+    result r = {weights_of(trainer), state->train_loss, state->time.batch,
+                state->methods[0]->effect};
     vv_trainer_free(trainer);
     data_fini(&d);
     return r;
@@ -255,7 +258,8 @@ static void resuming(void **unused)
         assert_int_equal(rest.batches, 4);
         assert_true(isfinite(whole.loss));
         assert_int_equal(whole.weights.count, rest.weights.count);
-        if (memcmp(whole.weights.values, rest.weights.values, whole.weights.count * sizeof(float)) ||
+        if (memcmp(whole.weights.values, rest.weights.values,
+                   whole.weights.count * sizeof(float)) ||
             whole.loss != rest.loss)
             fail_msg("%s: the resumed run differs (loss %.9g, whole %.9g)", m->desc.name, rest.loss,
                      whole.loss);
@@ -287,6 +291,68 @@ static void microbatches(void **unused)
         assert_near(parts.loss, whole.loss, 1e-5, 1e-5);
         free(whole.weights.values);
         free(parts.weights.values);
+    }
+}
+
+/* Half precision takes every method: its nodes must not rely on one element type. */
+static void half_precision(void **unused)
+{
+    (void)unused;
+    static const vv_precision precisions[] = {VV_PRECISION_AMP_BF16, VV_PRECISION_BF16};
+    const vv_method_desc *m;
+    data d;
+    data_init(&d);
+    for (int i = 0; (m = method_at(i)); i++)
+        for (int k = 0; k < 2; k++) {
+            vv_trainer *trainer;
+            vv_trainer_opts opts = trainer_opts(NET_RESNET9, &d, "2ba");
+            vv_method *method = method_new(m);
+            opts.methods = (vv_method_list){&method, 1};
+            opts.precision = precisions[k];
+            assert_ok(vv_trainer_new(&trainer, &opts));
+            if (vv_trainer_fit(trainer) != VV_OK)
+                fail_msg("%s in half precision: %s", m->desc.name, vv_error());
+            assert_true(isfinite(vv_trainer_state(trainer)->train_loss));
+            vv_trainer_free(trainer);
+        }
+    data_fini(&d);
+}
+
+static vv_status spoil_label(vv_callback *callback, vv_event event, vv_state *state)
+{
+    (void)callback;
+    (void)event;
+    ((int32_t *)state->batch->target->data)[2] = 4;
+    return VV_OK;
+}
+
+static const vv_callback_desc spoiler = {
+    .desc = {"callback", "spoiler", "Gives a row a class that is none.", "", "any", no_fields, 0},
+    .events = VV_EVENT_BIT(VV_EVENT_BEFORE_TRAIN_BATCH),
+    .apply = spoil_label,
+};
+
+/* A label outside the classes is an error, whatever a method makes of the targets. */
+static void wrong_labels(void **unused)
+{
+    (void)unused;
+    const vv_method_desc *m;
+    data d;
+    for (int i = 0; (m = method_at(i)); i++) {
+        vv_trainer *trainer;
+        vv_callback *callbacks[2] = {NULL, NULL};
+        data_init(&d);
+        vv_trainer_opts opts = trainer_opts(NET_RESNET9, &d, "1ba");
+        vv_method *method = method_new(m);
+        assert_ok(vv_callback_new(&callbacks[0], &spoiler, NULL));
+        opts.methods = (vv_method_list){&method, 1};
+        opts.callbacks = callbacks;
+        assert_ok(vv_trainer_new(&trainer, &opts));
+        if (vv_trainer_fit(trainer) == VV_OK)
+            fail_msg("%s hides a label that is no class", m->desc.name);
+        assert_says("is 4, classes are 0..3");
+        vv_trainer_free(trainer);
+        data_fini(&d);
     }
 }
 
@@ -353,8 +419,8 @@ static vv_batch *batch_new(void)
 /* Making the method, INIT, and the events of a batch up to the forward pass. */
 static vv_status use(vv_method **out, const vv_method_desc *m, const void *opts, vv_state *state)
 {
-    static const vv_event events[] = {VV_EVENT_INIT, VV_EVENT_AFTER_DATALOADER, VV_EVENT_BATCH_START,
-                                      VV_EVENT_BEFORE_TRAIN_BATCH};
+    static const vv_event events[] = {VV_EVENT_INIT, VV_EVENT_AFTER_DATALOADER,
+                                      VV_EVENT_BATCH_START, VV_EVENT_BEFORE_TRAIN_BATCH};
     VV_TRY(vv_method_new(out, m, opts));
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (m->events & VV_EVENT_BIT(events[i]))
@@ -424,7 +490,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptors),  cmocka_unit_test(readmes), cmocka_unit_test(settings),
         cmocka_unit_test(resuming),     cmocka_unit_test(microbatches),
-        cmocka_unit_test(effects),      cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(half_precision), cmocka_unit_test(wrong_labels), cmocka_unit_test(effects),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
