@@ -77,6 +77,7 @@ static const vv_method_desc averager_desc = {
 typedef struct world {
     const char *run_dir, *duration, *save;
     int save_keep;
+    bool best_backend; /* else `ref`, which starts faster */
     tt_listen *listen;
     void *ctx;
     /* results */
@@ -119,6 +120,7 @@ static inline void world_run(world *w)
     opts.save_interval = w->save;
     opts.save_keep = w->save_keep;
     opts.resume = true;
+    opts.backend = w->best_backend ? NULL : vv_backend_find("ref");
     vv_trainer *trainer;
     w->status = vv_trainer_new(&trainer, &opts);
     w->weights = (tt_weights){0};
@@ -163,20 +165,61 @@ static inline char *world_trace(const char *run_dir)
     return text;
 }
 
-/* Runs the world in a child that kills itself without warning at a point the listener chooses. */
-static inline void world_run_and_die(world *w)
+/* ---- lives in processes of their own ----
+   A forked child would inherit a thread pool without its threads, so the test program starts itself
+   anew: `life <run_dir> <duration> <save> <keep> <what> <a> <b> <c> <backend>`. */
+#define LIFE_ARGC 10
+
+/* What a life does beside training: given in main's table. */
+typedef struct life_kind {
+    const char *name;
+    tt_listen *listen;
+    int (*check)(const world *w); /* exit code; NULL = 0 if the run succeeded */
+} life_kind;
+
+static int64_t life_args[3]; /* for the listener */
+
+static inline pid_t life_start(const world *w, const char *kind, int64_t a, int64_t b, int64_t c)
 {
+    char keep[16], numbers[3][32];
+    const char *backend = w->best_backend ? "best" : "ref";
+    snprintf(keep, sizeof keep, "%d", w->save_keep);
+    snprintf(numbers[0], sizeof numbers[0], "%" PRId64, a);
+    snprintf(numbers[1], sizeof numbers[1], "%" PRId64, b);
+    snprintf(numbers[2], sizeof numbers[2], "%" PRId64, c);
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        world_run(w);
-        _exit(3); /* it did not die */
+        execl("/proc/self/exe", "life", w->run_dir, w->duration, w->save, keep, kind, numbers[0],
+              numbers[1], numbers[2], backend, (char *)NULL);
+        _exit(127);
     }
+    return child;
+}
+
+static inline int life_main(char **argv, const life_kind *kinds)
+{
+    world w = {.run_dir = argv[1], .duration = argv[2], .save = argv[3],
+               .save_keep = (int)strtol(argv[4], NULL, 10),
+               .best_backend = strcmp(argv[9], "best") == 0};
+    for (int i = 0; i < 3; i++)
+        life_args[i] = strtoll(argv[6 + i], NULL, 10);
+    while (kinds->name && strcmp(kinds->name, argv[5]) != 0)
+        kinds++;
+    if (!kinds->name)
+        return 126;
+    w.listen = kinds->listen;
+    world_run(&w);
+    return kinds->check ? kinds->check(&w) : w.status == VV_OK ? 0 : 4;
+}
+
+/* How it ended, as of waitpid. */
+static inline int life_end(pid_t child)
+{
     int how;
     assert_int_equal(waitpid(child, &how, 0), child);
-    if (!WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL)
-        fail_msg("the child was to be killed, but ended with %d", how);
+    return how;
 }
 
 #endif

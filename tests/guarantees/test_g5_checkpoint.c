@@ -47,6 +47,19 @@ static void read_latest(const char *folder, char *name, size_t bytes)
     fclose(file);
 }
 
+/* Until "latest" has moved (a new life has begun to save), for at most 5 seconds. */
+static void wait_for_saves(const char *folder)
+{
+    char before[128], now[128];
+    read_latest(folder, before, sizeof before);
+    for (int i = 0; i < 5000; i++) {
+        usleep(1000);
+        read_latest(folder, now, sizeof now);
+        if (strcmp(before, now) != 0)
+            return;
+    }
+}
+
 static void test_killed_while_saving(void **unused)
 {
     (void)unused;
@@ -57,20 +70,15 @@ static void test_killed_while_saving(void **unused)
     tt_folder(folder, sizeof folder);
     snprintf(inner, sizeof inner, "%s/checkpoints", folder);
     int killed = 0;
+    /* Saves after each of 20000 batches, far more than it lives to see. */
+    world w = {.run_dir = folder, .duration = "20000ba", .save = "1ba", .save_keep = 3};
     for (int life = 0; life < 40; life++) {
-        fflush(NULL);
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) { /* saves after each of 2000 batches, far more than it lives to see */
-            world w = {.run_dir = folder, .duration = "2000ba", .save = "1ba", .save_keep = 3};
-            world_run(&w);
-            _exit(w.status == VV_OK ? 0 : 4);
-        }
-        struct timespec wait = {0, (long)vv_rng_below(&rng, 40000000)};
+        pid_t child = life_start(&w, "plain", 0, 0, 0);
+        wait_for_saves(inner);
+        struct timespec wait = {0, (long)vv_rng_below(&rng, 20000000)};
         nanosleep(&wait, NULL);
         kill(child, SIGKILL);
-        int how;
-        assert_int_equal(waitpid(child, &how, 0), child);
+        int how = life_end(child);
         if (WIFEXITED(how) && WEXITSTATUS(how) != 0)
             fail_msg("life %d could not resume", life);
         killed += WIFSIGNALED(how);
@@ -85,7 +93,7 @@ static void test_killed_while_saving(void **unused)
         }
         assert_true(count <= 4); /* 3, and the one whose elder was not yet removed */
     }
-    assert_true(killed > 20);
+    assert_int_equal(killed, 40);
     assert_true(verify_all(inner) > 0);
     tt_remove(folder);
 }
@@ -138,29 +146,25 @@ static void test_damaged_newest(void **unused)
     tt_remove(folder);
 }
 
+static int was_refused(const world *w)
+{
+    return w->status == VV_EIO && strstr(vv_error(), "run folder") && w->batches == 0 ? 0 : 6;
+}
+
 static void test_read_only(void **unused)
 {
     (void)unused;
     char folder[256];
     tt_folder(folder, sizeof folder);
     assert_int_equal(chmod(folder, 0555), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        if (geteuid() == 0 && setuid(65534)) /* root may write anywhere */
-            _exit(5);
-        world w = {.run_dir = folder, .duration = "6ba", .save = "1ba"};
-        world_run(&w);
-        _exit(w.status == VV_EIO && strstr(vv_error(), "run folder") && w.batches == 0 ? 0 : 6);
-    }
-    int how;
-    assert_int_equal(waitpid(child, &how, 0), child);
+    world w = {.run_dir = folder, .duration = "6ba", .save = "1ba"};
+    int how = life_end(life_start(&w, "refused", 0, 0, 0));
     assert_true(WIFEXITED(how));
     assert_int_equal(WEXITSTATUS(how), 0);
     chmod(folder, 0755);
     tt_remove(folder);
 
-    world w = {.run_dir = "/dev/null/run", .duration = "6ba", .save = "1ba"};
+    w.run_dir = "/dev/null/run";
     vv_error_clear();
     world_run(&w);
     assert_int_not_equal(w.status, VV_OK);
@@ -181,21 +185,19 @@ static vv_status fill_disk(void *ctx, vv_event event, vv_state *state)
     return VV_OK;
 }
 
+static int was_loud(const world *w)
+{
+    return w->status == VV_EIO && strstr(vv_error(), "ba00000003.safetensors") ? 0 : 6;
+}
+
 static void test_full_disk(void **unused)
 {
     (void)unused;
     char folder[256], inner[300], name[128];
     tt_folder(folder, sizeof folder);
     snprintf(inner, sizeof inner, "%s/checkpoints", folder);
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        world w = {.run_dir = folder, .duration = "6ba", .save = "1ba", .listen = fill_disk};
-        world_run(&w);
-        _exit(w.status == VV_EIO && strstr(vv_error(), "ba00000003.safetensors") ? 0 : 6);
-    }
-    int how;
-    assert_int_equal(waitpid(child, &how, 0), child);
+    world w = {.run_dir = folder, .duration = "6ba", .save = "1ba"};
+    int how = life_end(life_start(&w, "full disk", 0, 0, 0));
     assert_true(WIFEXITED(how));
     assert_int_equal(WEXITSTATUS(how), 0);
     assert_int_equal(verify_all(inner), 2);
@@ -280,8 +282,21 @@ static void test_content(void **unused)
     tt_remove(folder);
 }
 
-int main(void)
+static const life_kind kinds[] = {
+    {"plain", NULL, NULL},
+    {"refused", NULL, was_refused},
+    {"full disk", fill_disk, was_loud},
+    {NULL, NULL, NULL},
+};
+
+int main(int argc, char **argv)
 {
+    if (argc == LIFE_ARGC) {
+        /* Root may write anywhere. */
+        if (strcmp(argv[5], "refused") == 0 && geteuid() == 0 && setuid(65534))
+            return 5;
+        return life_main(argv, kinds);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_while_saving), cmocka_unit_test(test_damaged_newest),
         cmocka_unit_test(test_read_only),           cmocka_unit_test(test_full_disk),
