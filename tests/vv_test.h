@@ -16,6 +16,15 @@
 #include <vivace/memory.h>
 #include <vivace/status.h>
 
+/* Leaves the test out (data or a feature is not there). cmocka's own says "not ok # SKIP" in TAP, which
+   readers of TAP count as a failure. */
+#undef skip
+#define skip()                                                                                     \
+    do {                                                                                           \
+        print_message("# left out: %s:%d\n", __FILE__, __LINE__);                                  \
+        return;                                                                                    \
+    } while (0)
+
 /* The call succeeds; otherwise its sentence is shown. */
 #define assert_ok(call)                                                                            \
     do {                                                                                           \
