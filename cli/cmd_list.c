@@ -74,11 +74,11 @@ static int describe(int argc, char **argv)
         return code;
     if (!first)
         return cli_usage(&cli_describe, "say what to describe");
-    const vv_desc *desc = NULL;
+    const vv_desc *desc = second ? NULL : vv_recipe_desc(first);
     if (second) {
         if (vv_registry_find(&desc, first, second) != VV_OK)
             return cli_fail();
-    } else {
+    } else if (!desc) {
         vv_status status = VV_OK;
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !desc; i++)
             status = vv_registry_find(&desc, kinds[i], first);

@@ -19,6 +19,9 @@ VV_API VV_MUST_USE vv_status vv_recipe_parse(VV_OWNED vv_recipe **out, const cha
 VV_API void vv_recipe_free(VV_TAKES vv_recipe *recipe);
 /* The resolved recipe, every default written out, as YAML. Parsing it gives the same recipe. */
 VV_API VV_MUST_USE vv_status vv_recipe_text(const vv_recipe *recipe, vv_str *out);
+/* The settings at the top of a recipe ("recipe") or of its augmentation ("transform"); NULL for any
+   other name. */
+VV_API VV_BORROWED const vv_desc *vv_recipe_desc(const char *name);
 
 /* What to do with a recipe beside what it says. */
 typedef struct vv_run_opts {

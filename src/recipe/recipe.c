@@ -36,7 +36,7 @@ static const vv_field top_fields[] = {
 };
 const vv_desc vvi_recipe_top_desc = {.kind = "recipe",
                                      .name = "recipe",
-                                     .summary = "a training run",
+                                     .summary = "What a recipe says beside its sections.",
                                      .cite = "",
                                      .domains = "any",
                                      .fields = top_fields,
@@ -51,9 +51,16 @@ static const vv_field transform_fields[] = {
     {.name = NULL},
 };
 const vv_desc vvi_transform_desc = {.kind = "transform", .name = "transform",
-                                    .summary = "augmentation of training images", .cite = "",
+                                    .summary = "Augmentation of training images.", .cite = "",
                                     .domains = "cv", .fields = transform_fields,
                                     .opts_size = sizeof(vv_image_transform)};
+
+const vv_desc *vv_recipe_desc(const char *name)
+{
+    if (strcmp(name, vvi_recipe_top_desc.name) == 0)
+        return &vvi_recipe_top_desc;
+    return strcmp(name, vvi_transform_desc.name) == 0 ? &vvi_transform_desc : NULL;
+}
 
 /* Names of sections, for the nearest-name search beside the top fields. */
 static const char *const sections[] = {"model", "dataset", "transform", "optimizer", "schedules",

@@ -358,6 +358,14 @@ static void resolved_text_is_a_fixed_point(void **state)
     vv_str_fini(&text);
 }
 
+static void describes_its_settings(void **state)
+{
+    (void)state;
+    assert_non_null(vv_desc_field(vv_recipe_desc("recipe"), "max_duration"));
+    assert_non_null(vv_desc_field(vv_recipe_desc("transform"), "flip"));
+    assert_null(vv_recipe_desc("model"));
+}
+
 static void loads_files(void **state)
 {
     (void)state;
@@ -432,6 +440,7 @@ int main(void)
         cmocka_unit_test(methods_are_switched_off_and_on),
         cmocka_unit_test(refuses_bad_overrides),
         cmocka_unit_test(resolved_text_is_a_fixed_point),
+        cmocka_unit_test(describes_its_settings),
         cmocka_unit_test(loads_files),
         cmocka_unit_test(survives_each_allocation_failing),
     };
