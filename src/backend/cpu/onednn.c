@@ -18,11 +18,14 @@
 vv_status vvi_onednn_check(dnnl_status_t status, const char *what)
 {
     switch (status) {
-    case dnnl_success: return VV_OK;
-    case dnnl_out_of_memory: return vv_fail(VV_ENOMEM, "oneDNN ran out of memory: %s", what);
+    case dnnl_success:
+        return VV_OK;
+    case dnnl_out_of_memory:
+        return vv_fail(VV_ENOMEM, "oneDNN ran out of memory: %s", what);
     case dnnl_unimplemented:
         return vv_fail(VV_EUNSUPPORTED, "oneDNN has no kernel for this: %s", what);
-    default: return vv_fail(VV_EINTERNAL, "oneDNN refused (status %d): %s", (int)status, what);
+    default:
+        return vv_fail(VV_EINTERNAL, "oneDNN refused (status %d): %s", (int)status, what);
     }
 }
 
@@ -163,10 +166,10 @@ vv_status vvi_onednn_finish(vvi_onednn_node *node)
 {
     VVI_DNN(dnnl_primitive_create(&node->primitive, node->desc), "making a primitive");
     for (int i = 0; i < node->n_args; i++)
-        VV_TRY(make_reorder(node, &node->args[i],
-                            dnnl_primitive_desc_query_md(node->desc, dnnl_query_exec_arg_md,
-                                                         node->args[i].id),
-                            i == node->n_args - 1));
+        VV_TRY(make_reorder(
+            node, &node->args[i],
+            dnnl_primitive_desc_query_md(node->desc, dnnl_query_exec_arg_md, node->args[i].id),
+            i == node->n_args - 1));
     vvi_md scratchpad = dnnl_primitive_desc_query_md(node->desc, dnnl_query_scratchpad_md, 0);
     if (scratchpad && dnnl_memory_desc_get_size(scratchpad) > 0) {
         node->scratchpad_at = reserve(node, dnnl_memory_desc_get_size(scratchpad));
@@ -260,13 +263,15 @@ vv_status vvi_onednn_execute_on(vvi_onednn_node *node, void *const *data, void *
     int n = 0;
     use_threads(node->threads);
     for (int i = 0; i < node->n_args; i++) {
-        VVI_DNN(dnnl_memory_set_data_handle(node->args[i].plain_memory, data[i]), "setting an operand");
+        VVI_DNN(dnnl_memory_set_data_handle(node->args[i].plain_memory, data[i]),
+                "setting an operand");
         args[n].arg = node->args[i].id;
         args[n++].memory = node->args[i].plain_memory;
     }
     if (node->scratchpad) {
-        VVI_DNN(dnnl_memory_set_data_handle(node->scratchpad, (char *)scratch + node->scratchpad_at),
-                "setting the scratchpad");
+        VVI_DNN(
+            dnnl_memory_set_data_handle(node->scratchpad, (char *)scratch + node->scratchpad_at),
+            "setting the scratchpad");
         args[n].arg = DNNL_ARG_SCRATCHPAD;
         args[n++].memory = node->scratchpad;
     }

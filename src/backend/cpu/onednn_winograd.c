@@ -1,14 +1,14 @@
 /* onednn_winograd.c - 3x3 stride-1 convolutions in f32 by Winograd F(4x4,3x3) (Lavin & Gray, arXiv
  * 1509.09308), NHWC: our transforms, and between them 36 matrix products by oneDNN.
  *
- *   y = A' [ (G g G') * (B' x B) ] A      per tile of 4x4 results; sums over channels are the products
- *   dx: the same with turned weights;  dg = G' [ sum over tiles of (B' x B) (A dy A') ] G
+ *   y = A' [ (G g G') * (B' x B) ] A      per tile of 4x4 results; sums over channels are the
+ * products dx: the same with turned weights;  dg = G' [ sum over tiles of (B' x B) (A dy A') ] G
  *
- * A quarter of the multiplications of the direct sum, for an error of about 1e-6 instead of 2e-7. Images go
- * through in groups whose tiles fit in the last-level cache. Which shapes are worth it is a fixed rule, so that
- * a resumed run computes the same bits. */
-#include "backend/cpu/onednn.h"
+ * A quarter of the multiplications of the direct sum, for an error of about 1e-6 instead of 2e-7.
+ * Images go through in groups whose tiles fit in the last-level cache. Which shapes are worth it is
+ * a fixed rule, so that a resumed run computes the same bits. */
 #include "backend/cpu/onednn_winograd.h"
+#include "backend/cpu/onednn.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
 #include "backend/cpu/vec_winograd.h"
@@ -80,8 +80,8 @@ bool vvi_winograd_accepts(const vv_call *call)
     if (call->out[0].dtype != VV_F32 || call->out[0].count == 0 || call->in[0].count == 0)
         return false;
     for (int d = 0; d < 2; d++)
-        if (a->conv.stride[d] != 1 || a->conv.dilation[d] != 1 || a->conv.pad[d] != a->conv.pad[0] ||
-            a->conv.pad[d] > 2)
+        if (a->conv.stride[d] != 1 || a->conv.dilation[d] != 1 ||
+            a->conv.pad[d] != a->conv.pad[0] || a->conv.pad[d] > 2)
             return false;
     winograd w;
     describe(&w, call);
@@ -89,8 +89,8 @@ bool vvi_winograd_accepts(const vv_call *call)
         return false;
     const int64_t h = w.dst.buf->shape[1], v = w.dst.buf->shape[2];
     const int64_t covered = w.tiles_h * w.tiles_w * OUT * OUT;
-    return w.src.channels >= MIN_CHANNELS && w.dst.channels >= MIN_CHANNELS && 2 * h * v >= covered &&
-           w.images * w.tiles_h * w.tiles_w >= 64;
+    return w.src.channels >= MIN_CHANNELS && w.dst.channels >= MIN_CHANNELS &&
+           2 * h * v >= covered && w.images * w.tiles_h * w.tiles_w >= 64;
 }
 
 /* The largest divisor of the batch whose tiles fit. */
@@ -112,15 +112,18 @@ static vv_buf f32_buf(int64_t count)
     return buf;
 }
 
-/* The 36 products: [T,C] x [C,O] forward, [C,T] x [T,O] for the weights (adding to what is there). */
+/* The 36 products: [T,C] x [C,O] forward, [C,T] x [T,O] for the weights (adding to what is there).
+ */
 static vv_status make_product(winograd *w)
 {
     const int64_t t = tiles_of(w), c = w->src.channels, o = w->dst.channels;
     const bool grad = w->op == VV_OP_CONV2D_GRAD_WEIGHT;
     const int64_t m = grad ? c : t, k = grad ? t : c;
     const dnnl_dims_t a = {TAPS, m, k}, b = {TAPS, k, o}, y = {TAPS, m, o};
-    const dnnl_dims_t as = {m * k, grad ? 1 : k, grad ? m : 1}, bs = {k * o, o, 1}, ys = {m * o, o, 1};
-    const vv_buf a_buf = f32_buf(TAPS * m * k), b_buf = f32_buf(TAPS * k * o), y_buf = f32_buf(TAPS * m * o);
+    const dnnl_dims_t as = {m * k, grad ? 1 : k, grad ? m : 1}, bs = {k * o, o, 1},
+                      ys = {m * o, o, 1};
+    const vv_buf a_buf = f32_buf(TAPS * m * k), b_buf = f32_buf(TAPS * k * o),
+                 y_buf = f32_buf(TAPS * m * o);
     VV_TRY(vvi_onednn_new(&w->product));
     vvi_onednn_node *node = w->product;
     if (grad)
@@ -169,7 +172,8 @@ vv_status vvi_winograd_prepare(const vv_call *call, void **state, size_t *scratc
     w->weights_at = reserve(&total, TAPS * c * o);
     w->zeros_at = reserve(&total, vvi_max64(c, o));
     w->trash_at = reserve(&total, w->slots * vvi_max64(c, o));
-    w->product_scratch_at = reserve(&total, (int64_t)(w->product->scratch_bytes / sizeof(float)) + 16);
+    w->product_scratch_at =
+        reserve(&total, (int64_t)(w->product->scratch_bytes / sizeof(float)) + 16);
     *state = w;
     *scratch_bytes = total;
     return VV_OK;
@@ -210,7 +214,8 @@ static void spread_input(void *ctx, int64_t chunk, int slot)
         float *dst[TAPS];
         float *to = at_of(j, w->spread_at) + (chunk * w->tiles_w + x) * c;
         for (int k = 0; k < TAPS; k++) {
-            src[k] = pixel(&w->src, n, row * OUT + k / 6 - w->src.pad, x * OUT + k % 6 - w->src.pad);
+            src[k] =
+                pixel(&w->src, n, row * OUT + k / 6 - w->src.pad, x * OUT + k % 6 - w->src.pad);
             if (!src[k])
                 src[k] = at_of(j, w->zeros_at);
             dst[k] = to + k * tiles * c;
@@ -268,8 +273,8 @@ static void spread_output_grad(void *ctx, int64_t chunk, int slot)
 
 enum { LANES = 64 };
 
-/* Weights of input channel `chunk` (of the products) to all outputs, LANES at a time. The gradient for the
-   data sees them turned by 180 degrees, with input and output exchanged. */
+/* Weights of input channel `chunk` (of the products) to all outputs, LANES at a time. The gradient
+   for the data sees them turned by 180 degrees, with input and output exchanged. */
 static void spread_weights(void *ctx, int64_t chunk, int slot)
 {
     (void)slot;
@@ -282,7 +287,8 @@ static void spread_weights(void *ctx, int64_t chunk, int slot)
     for (int64_t first = 0; first < o; first += LANES) {
         const int64_t n = vvi_min64(LANES, o - first);
         for (int64_t i = 0; i < n; i++) {
-            const float *g = data + (turned ? chunk * own + first + i : (first + i) * own + chunk) * 9;
+            const float *g =
+                data + (turned ? chunk * own + first + i : (first + i) * own + chunk) * 9;
             for (int k = 0; k < 9; k++)
                 taps[k][i] = g[turned ? 8 - k : k];
         }
@@ -341,7 +347,8 @@ vv_status vvi_winograd_run(const vv_call *call)
 {
     const winograd w = bound(call);
     job j = {&w, call->scratch, 0};
-    memset(at_of(&j, w.zeros_at), 0, (size_t)vvi_max64(w.src.channels, w.dst.channels) * sizeof(float));
+    memset(at_of(&j, w.zeros_at), 0,
+           (size_t)vvi_max64(w.src.channels, w.dst.channels) * sizeof(float));
     vvi_cpu_for(w.src.channels, w.slots, spread_weights, &j);
     for (; j.first < w.images; j.first += w.group) {
         vvi_cpu_for(w.group * w.tiles_h, w.slots, spread_input, &j);
@@ -356,7 +363,8 @@ vv_status vvi_winograd_run_grad_weight(const vv_call *call)
     const winograd w = bound(call);
     job j = {&w, call->scratch, 0};
     const size_t sums = (size_t)(TAPS * w.src.channels * w.dst.channels) * sizeof(float);
-    memset(at_of(&j, w.zeros_at), 0, (size_t)vvi_max64(w.src.channels, w.dst.channels) * sizeof(float));
+    memset(at_of(&j, w.zeros_at), 0,
+           (size_t)vvi_max64(w.src.channels, w.dst.channels) * sizeof(float));
     memset(at_of(&j, w.weights_at), 0, sums);
     for (; j.first < w.images; j.first += w.group) {
         vvi_cpu_for(w.group * w.tiles_h, w.slots, spread_input, &j);

@@ -10,7 +10,8 @@ INLINE void line_input(float *const *y, const float *const *x, int64_t n)
 {
     VVI_SIMD
     for (int64_t c = 0; c < n; c++) {
-        const float d0 = x[0][c], d1 = x[1][c], d2 = x[2][c], d3 = x[3][c], d4 = x[4][c], d5 = x[5][c];
+        const float d0 = x[0][c], d1 = x[1][c], d2 = x[2][c], d3 = x[3][c], d4 = x[4][c],
+                    d5 = x[5][c];
         const float even = d4 - 4.0f * d2, odd = d3 - 4.0f * d1, e = d4 - d2, o = 2.0f * (d3 - d1);
         y[0][c] = 4.0f * d0 - 5.0f * d2 + d4;
         y[1][c] = even + odd;
@@ -25,7 +26,8 @@ INLINE void line_output(float *const *y, const float *const *x, int64_t n)
 {
     VVI_SIMD
     for (int64_t c = 0; c < n; c++) {
-        const float m0 = x[0][c], m1 = x[1][c], m2 = x[2][c], m3 = x[3][c], m4 = x[4][c], m5 = x[5][c];
+        const float m0 = x[0][c], m1 = x[1][c], m2 = x[2][c], m3 = x[3][c], m4 = x[4][c],
+                    m5 = x[5][c];
         const float s = m1 + m2, d = m1 - m2, s2 = m3 + m4, d2 = m3 - m4;
         y[0][c] = m0 + s + s2;
         y[1][c] = d + 2.0f * d2;
@@ -70,7 +72,8 @@ INLINE void line_weights_grad(float *const *y, const float *const *x, int64_t n)
 {
     VVI_SIMD
     for (int64_t c = 0; c < n; c++) {
-        const float u0 = x[0][c], u1 = x[1][c], u2 = x[2][c], u3 = x[3][c], u4 = x[4][c], u5 = x[5][c];
+        const float u0 = x[0][c], u1 = x[1][c], u2 = x[2][c], u3 = x[3][c], u4 = x[4][c],
+                    u5 = x[5][c];
         const float a = (u1 + u2) * (-1.0f / 6.0f), b = u3 + u4;
         y[0][c] = 0.25f * u0 + a + b * (1.0f / 24.0f);
         y[1][c] = (u2 - u1) * (1.0f / 6.0f) + (u3 - u4) * (1.0f / 12.0f);
@@ -79,30 +82,30 @@ INLINE void line_weights_grad(float *const *y, const float *const *x, int64_t n)
 }
 
 /* `in` x `in` -> `out` x `out`, a block of channels at a time. */
-#define TRANSFORM(line, in, out)                                                                   \
-    do {                                                                                           \
-        float half[(in) * (out)][BLOCK];                                                           \
-        for (int64_t c = 0; c < n; c += BLOCK) {                                                   \
-            const int64_t count = vvi_min64(BLOCK, n - c);                                         \
-            for (int j = 0; j < (in); j++) {                                                       \
-                const float *x[in];                                                                \
-                float *y[out];                                                                     \
-                for (int i = 0; i < (in); i++)                                                     \
-                    x[i] = src[i * (in) + j] + c;                                                  \
-                for (int i = 0; i < (out); i++)                                                    \
-                    y[i] = half[i * (in) + j];                                                     \
-                line(y, x, count);                                                                 \
-            }                                                                                      \
-            for (int i = 0; i < (out); i++) {                                                      \
-                const float *x[in];                                                                \
-                float *y[out];                                                                     \
-                for (int j = 0; j < (in); j++)                                                     \
-                    x[j] = half[i * (in) + j];                                                     \
-                for (int j = 0; j < (out); j++)                                                    \
-                    y[j] = dst[i * (out) + j] + c;                                                 \
-                line(y, x, count);                                                                 \
-            }                                                                                      \
-        }                                                                                          \
+#define TRANSFORM(line, in, out)                           \
+    do {                                                   \
+        float half[(in) * (out)][BLOCK];                   \
+        for (int64_t c = 0; c < n; c += BLOCK) {           \
+            const int64_t count = vvi_min64(BLOCK, n - c); \
+            for (int j = 0; j < (in); j++) {               \
+                const float *x[in];                        \
+                float *y[out];                             \
+                for (int i = 0; i < (in); i++)             \
+                    x[i] = src[i * (in) + j] + c;          \
+                for (int i = 0; i < (out); i++)            \
+                    y[i] = half[i * (in) + j];             \
+                line(y, x, count);                         \
+            }                                              \
+            for (int i = 0; i < (out); i++) {              \
+                const float *x[in];                        \
+                float *y[out];                             \
+                for (int j = 0; j < (in); j++)             \
+                    x[j] = half[i * (in) + j];             \
+                for (int j = 0; j < (out); j++)            \
+                    y[j] = dst[i * (out) + j] + c;         \
+                line(y, x, count);                         \
+            }                                              \
+        }                                                  \
     } while (0)
 
 VVI_CLONES void vvi_wino_input(float *const dst[36], const float *const src[36], int64_t n)

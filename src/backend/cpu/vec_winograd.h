@@ -1,6 +1,8 @@
-/* vec_winograd.h - the transforms of Winograd convolution F(4x4,3x3) (Lavin & Gray, arXiv 1509.09308).
+/* vec_winograd.h - the transforms of Winograd convolution F(4x4,3x3) (Lavin & Gray, arXiv
+ * 1509.09308).
  *
- * Each works on n channels at once: src and dst name a run of channels for every place of a square tile. */
+ * Each works on n channels at once: src and dst name a run of channels for every place of a square
+ * tile. */
 #ifndef VVI_VEC_WINOGRAD_H
 #define VVI_VEC_WINOGRAD_H
 

@@ -18,8 +18,8 @@ typedef struct check {
     vv_buf in[MAX_BUFS], out[MAX_BUFS];
     uint64_t seed, step;
     int64_t first_item;
-    double tolerance;     /* relative to the result's size; 0 = by dtype */
-    double least;         /* size of the terms where the result may be small by cancellation */
+    double tolerance;      /* relative to the result's size; 0 = by dtype */
+    double least;          /* size of the terms where the result may be small by cancellation */
     bool thread_dependent; /* the library underneath splits sums by threads */
 } check;
 
@@ -98,9 +98,16 @@ static inline const vv_kernel *find_kernel(const vv_backend *backend, const vv_c
 static inline void run_kernel(const vv_kernel *kernel, const check *c, const vv_buf *in,
                               const vv_buf *out)
 {
-    vv_call call = {.op = c->op, .attr = &c->attr, .n_in = c->n_in, .n_out = c->n_out, .in = in,
-                    .out = out, .fused = c->op == VV_OP_FUSED ? &c->fused : NULL, .seed = c->seed,
-                    .step = c->step, .first_item = c->first_item};
+    vv_call call = {.op = c->op,
+                    .attr = &c->attr,
+                    .n_in = c->n_in,
+                    .n_out = c->n_out,
+                    .in = in,
+                    .out = out,
+                    .fused = c->op == VV_OP_FUSED ? &c->fused : NULL,
+                    .seed = c->seed,
+                    .step = c->step,
+                    .first_item = c->first_item};
     size_t bytes = 0;
     if (kernel->prepare)
         assert_ok(kernel->prepare(&call, &call.state, &bytes));
@@ -136,8 +143,13 @@ static inline const vv_kernel *cpu_kernel(const check *c)
     memcpy(out, c->out, sizeof out);
     for (int i = 0; i < MAX_BUFS; i++)
         in[i].data = out[i].data = NULL;
-    vv_call call = {.op = c->op, .attr = &c->attr, .n_in = c->n_in, .n_out = c->n_out, .in = in,
-                    .out = out, .fused = c->op == VV_OP_FUSED ? &c->fused : NULL};
+    vv_call call = {.op = c->op,
+                    .attr = &c->attr,
+                    .n_in = c->n_in,
+                    .n_out = c->n_out,
+                    .in = in,
+                    .out = out,
+                    .fused = c->op == VV_OP_FUSED ? &c->fused : NULL};
     return find_kernel(&vvi_backend_cpu, &call);
 }
 
@@ -197,8 +209,12 @@ static inline void check_with_ref(check *c)
 {
     vv_buf want[MAX_BUFS];
     outs_like(want, c);
-    const vv_call call = {.op = c->op, .attr = &c->attr, .n_in = c->n_in, .n_out = c->n_out,
-                          .in = c->in, .out = want};
+    const vv_call call = {.op = c->op,
+                          .attr = &c->attr,
+                          .n_in = c->n_in,
+                          .n_out = c->n_out,
+                          .in = c->in,
+                          .out = want};
     const vv_kernel *ref = find_kernel(&vvi_backend_ref, &call);
     assert_non_null(ref);
     run_kernel(ref, c, c->in, want);

@@ -46,9 +46,9 @@ static void transcendental_accuracy(void **state)
         vv_unary kind;
         double lo, hi, relative;
     } rows[] = {
-        {VV_UNARY_EXP, -87.0, 88.0, 3e-7},     {VV_UNARY_LOG, 1e-30, 1e3, 3e-7},
-        {VV_UNARY_LOG, 0.9, 1.1, 3e-7},        {VV_UNARY_TANH, -0.7, 0.7, 4e-7},
-        {VV_UNARY_TANH, -9.0, 9.0, 4e-7},      {VV_UNARY_SIGMOID, -60.0, 60.0, 5e-7},
+        {VV_UNARY_EXP, -87.0, 88.0, 3e-7},      {VV_UNARY_LOG, 1e-30, 1e3, 3e-7},
+        {VV_UNARY_LOG, 0.9, 1.1, 3e-7},         {VV_UNARY_TANH, -0.7, 0.7, 4e-7},
+        {VV_UNARY_TANH, -9.0, 9.0, 4e-7},       {VV_UNARY_SIGMOID, -60.0, 60.0, 5e-7},
         {VV_UNARY_SOFTPLUS, -60.0, 60.0, 5e-7}, {VV_UNARY_GELU, -1.4, 6.0, 1e-6},
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
@@ -69,11 +69,11 @@ static void transcendental_accuracy(void **state)
 static void special_values(void **state)
 {
     (void)state;
-    const float specials[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-40f, 3e38f, -3e38f, 90.0f,
-                              -110.0f, 88.5f, -88.0f};
-    const int kinds[] = {VV_UNARY_EXP, VV_UNARY_LOG, VV_UNARY_SQRT, VV_UNARY_RELU, VV_UNARY_SIGMOID,
-                         VV_UNARY_TANH, VV_UNARY_ABS, VV_UNARY_CLAMP, VV_UNARY_SIGN,
-                         VV_UNARY_SOFTPLUS};
+    const float specials[] = {NAN,   INFINITY, -INFINITY, 0.0f,    -0.0f, 1e-40f,
+                              3e38f, -3e38f,   90.0f,     -110.0f, 88.5f, -88.0f};
+    const int kinds[] = {VV_UNARY_EXP,     VV_UNARY_LOG,     VV_UNARY_SQRT, VV_UNARY_RELU,
+                         VV_UNARY_SIGMOID, VV_UNARY_TANH,    VV_UNARY_ABS,  VV_UNARY_CLAMP,
+                         VV_UNARY_SIGN,    VV_UNARY_SOFTPLUS};
     const int64_t n = sizeof specials / sizeof specials[0];
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         check c = unary_check(VV_OP_UNARY, (vv_unary)kinds[k], VV_F32, n, 0, 1);

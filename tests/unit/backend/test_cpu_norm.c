@@ -246,10 +246,14 @@ static void wrong_label_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batch_norm_forward),  cmocka_unit_test(batch_norm_large_mean),
-        cmocka_unit_test(batch_norm_backward), cmocka_unit_test(layer_norms),
-        cmocka_unit_test(group_norms),         cmocka_unit_test(softmaxes),
-        cmocka_unit_test(cross_entropies),     cmocka_unit_test(entropy_of_masked_logits),
+        cmocka_unit_test(batch_norm_forward),
+        cmocka_unit_test(batch_norm_large_mean),
+        cmocka_unit_test(batch_norm_backward),
+        cmocka_unit_test(layer_norms),
+        cmocka_unit_test(group_norms),
+        cmocka_unit_test(softmaxes),
+        cmocka_unit_test(cross_entropies),
+        cmocka_unit_test(entropy_of_masked_logits),
         cmocka_unit_test(wrong_label_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

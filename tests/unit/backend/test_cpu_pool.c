@@ -106,7 +106,9 @@ static void resizes(void **state)
 
 static check dropout(vv_dtype dtype, double p, int64_t first_item)
 {
-    check k = {.op = VV_OP_DROPOUT, .seed = 0x123456789abcdefull, .step = 0x100000007ull,
+    check k = {.op = VV_OP_DROPOUT,
+               .seed = 0x123456789abcdefull,
+               .step = 0x100000007ull,
                .first_item = first_item};
     k.attr.random.p = p;
     k.attr.random.id = 42;
@@ -171,9 +173,12 @@ static void constants_and_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pools),    cmocka_unit_test(adaptive_pools),
-        cmocka_unit_test(resizes),  cmocka_unit_test(dropouts),
-        cmocka_unit_test(uniforms_are_the_defined_draws), cmocka_unit_test(constants_and_sums),
+        cmocka_unit_test(pools),
+        cmocka_unit_test(adaptive_pools),
+        cmocka_unit_test(resizes),
+        cmocka_unit_test(dropouts),
+        cmocka_unit_test(uniforms_are_the_defined_draws),
+        cmocka_unit_test(constants_and_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
