@@ -1,4 +1,5 @@
-/* yaml_tree.h - a YAML document as a small tree that remembers its lines. The only user of libyaml. */
+/* yaml_tree.h - a YAML document as a small tree that remembers its lines. The only user of
+ * libyaml. */
 #ifndef VVI_YAML_TREE_H
 #define VVI_YAML_TREE_H
 
@@ -31,8 +32,9 @@ void vvi_yaml_free(vvi_yaml *node);
 /* Entry of a map; NULL if absent or not a map. */
 vvi_yaml *vvi_yaml_get(const vvi_yaml *map, const char *key);
 /* Applies "a.b.c=value" (value is YAML). Missing maps are made, a plain name ("optimizer: sgd")
-   becomes a map with `name`. List entries are given by number; in a list right below the root also by
-   the name of the thing, which is added if missing. The tree may be half changed after a failure. */
+   becomes a map with `name`. List entries are given by number; in a list right below the root also
+   by the name of the thing, which is added if missing. The tree may be half changed after a
+   failure. */
 vv_status vvi_yaml_override(vvi_yaml *root, const char *assignment);
 /* The value as one text: lists as "[a, b]". VV_EINVAL for maps. */
 vv_status vvi_yaml_flat(const vvi_yaml *node, vv_str *out);

@@ -1,6 +1,6 @@
-/* test_recipes.c - every recipe that is handed out resolves, its resolved text says the same, its plan
- * can be made, and it trains two small batches on data of the right shape. One test a file; the folder is
- * RECIPES_DIR. */
+/* test_recipes.c - every recipe that is handed out resolves, its resolved text says the same, its
+ * plan can be made, and it trains two small batches on data of the right shape. One test a file;
+ * the folder is RECIPES_DIR. */
 #include "vv_test.h"
 
 #include <ftw.h>

@@ -142,7 +142,8 @@ static void refuses_with_file_line_and_nearest_name(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {HEAD "optimiser: sgd\n", "recipe.yaml:3: unknown key 'optimiser'; did you mean 'optimizer'?"},
+        {HEAD "optimiser: sgd\n",
+         "recipe.yaml:3: unknown key 'optimiser'; did you mean 'optimizer'?"},
         /* the line of the key, not of what stands below */
         {HEAD "optimiser:\n  name: sgd\n",
          "recipe.yaml:3: unknown key 'optimiser'; did you mean 'optimizer'?"},
@@ -200,9 +201,9 @@ static void refuses_with_file_line_and_nearest_name(void **state)
          "settings"},
         {HEAD "schedules: [[constant]]\n",
          "recipe.yaml:3: schedules: entry 0 is neither a name nor `name: settings`"},
-        {HEAD "schedules: {constant: 0.3}\n",
-         "recipe.yaml:3: schedules.constant: settings are `key: value` lines, or `on`, or `off`; found "
-         "'0.3'"},
+        {HEAD "schedules: {constant: 0.3}\n", "recipe.yaml:3: schedules.constant: settings are "
+                                              "`key: value` lines, or `on`, or `off`; found "
+                                              "'0.3'"},
         {HEAD "schedules:\n  - constant\n  - step: 3ep\n",
          "recipe.yaml:5: schedules.step: settings are `key: value` lines, or `on`, or `off`; found "
          "'3ep'"},
@@ -250,8 +251,9 @@ static void refuses_durations_that_are_none(void **state)
 static void overrides_change_what_they_name(void **state)
 {
     (void)state;
-    static const char base[] = HEAD "optimizer: sgd\n"
-                                    "schedules:\n  - constant\n  - {name: cosine_decay, alpha_f: 0.5}\n";
+    static const char base[] =
+        HEAD "optimizer: sgd\n"
+             "schedules:\n  - constant\n  - {name: cosine_decay, alpha_f: 0.5}\n";
     static const struct {
         override_list overrides;
         const char *line, *missing;
@@ -321,7 +323,8 @@ static void refuses_bad_overrides(void **state)
     says(small, (override_list){"model.widht=3"},
          "recipe.yaml (override): unknown setting 'widht' of mlp; did you mean 'width'?");
     says(small, (override_list){"batch_size.x=3"},
-         "recipe.yaml (override): batch_size: a plain value is expected here, not a group of settings");
+         "recipe.yaml (override): batch_size: a plain value is expected here, not a group of "
+         "settings");
     says(small, (override_list){"batch_size"}, "'batch_size' is not an override; write key=value");
     says("- a list\n", (override_list){"batch_size=3"},
          "recipe.yaml: a recipe is a list of `key: value` lines");
@@ -331,14 +334,17 @@ static const char *const whole_recipes[] = {
     HEAD,
     "model: {name: resnet9, width: 16}\ndataset: cifar10\n"
     "optimizer: {name: adamw, lr: 0.001, weight_decay: 1e-5, beta2: 0.99}\n"
-    "schedules:\n  - {name: multistep, milestones: [0.5dur, 10ep, 1e3ba], gamma: 0.3333333333333333}\n"
+    "schedules:\n  - {name: multistep, milestones: [0.5dur, 10ep, 1e3ba], gamma: "
+    "0.3333333333333333}\n"
     "  - {name: polynomial, power: 0.1}\n"
     "transform: {crop_pad: 4, flip: true}\n"
     "methods: {mixup: {alpha: 0.7}, label_smoothing: {}, blurpool: {min_channels: 3}}\n"
     "callbacks: [lr_monitor, {name: speed_monitor}]\nloggers: [jsonl]\n"
-    "save_interval: none\neval_interval: 0.1dur\ngrad_clip_norm: 1e-30\nscale_schedule_ratio: 0.1\n",
+    "save_interval: none\neval_interval: 0.1dur\ngrad_clip_norm: 1e-30\nscale_schedule_ratio: "
+    "0.1\n",
     /* texts that need quotes, and characters YAML takes for line breaks or refuses */
-    HEAD "name: \"a: 'b' # \\\"c\\\"\\n\\t\\\\ \\x7f \\x85 \\u2028 \\u2029 \\ufeff \\u00e9 \\U0001F600\"\n"
+    HEAD "name: \"a: 'b' # \\\"c\\\"\\n\\t\\\\ \\x7f \\x85 \\u2028 \\u2029 \\ufeff \\u00e9 "
+         "\\U0001F600\"\n"
          "initializers: ' kaiming_normal '\n",
     HEAD "name: off\nmax_duration: 1e6sp\nseed: 4294967295\n",
 };

@@ -1,6 +1,6 @@
 /* test_recipe_run.c - a recipe becomes a run that trains, evaluates and writes its folder; the same
- * command again has nothing left to do; what cannot work says so; the caller's loggers are taken even
- * on failure; a failing allocation gives a status and leaves nothing behind. */
+ * command again has nothing left to do; what cannot work says so; the caller's loggers are taken
+ * even on failure; a failing allocation gives a status and leaves nothing behind. */
 #include "vv_test_files.h"
 
 #include <vivace/recipe.h>
@@ -127,8 +127,9 @@ static void runs_without_a_folder(void **state)
     assert_ok(vv_run_new(&run, recipe, NULL));
     assert_ok(vv_trainer_fit(vv_run_trainer(run)));
     double accuracy;
-    assert_fails(vv_state_metric(vv_trainer_state(vv_run_trainer(run)), "eval", "accuracy", &accuracy),
-                 VV_ESTATE);
+    assert_fails(
+        vv_state_metric(vv_trainer_state(vv_run_trainer(run)), "eval", "accuracy", &accuracy),
+        VV_ESTATE);
     vv_run_free(run);
     vv_recipe_free(recipe);
     vv_run_free(NULL);
@@ -138,8 +139,10 @@ static void runs_without_a_folder(void **state)
 static void stands_in_for_missing_data(void **state)
 {
     (void)state;
-    vv_recipe *recipe = recipe_of("model: {name: mlp, width: 4}\ndataset: {name: cifar10, dir: /nowhere}\n"
-                                  "threads: 1\n", NULL);
+    vv_recipe *recipe =
+        recipe_of("model: {name: mlp, width: 4}\ndataset: {name: cifar10, dir: /nowhere}\n"
+                  "threads: 1\n",
+                  NULL);
     vv_run *run;
     vv_run_opts opts = VV_RUN_DEFAULTS;
     assert_fails(vv_run_new(&run, recipe, &opts), VV_ENOTFOUND);
@@ -159,8 +162,8 @@ static void says_what_cannot_work(void **state)
     static const char *const cases[][2] = {
         {"batch_size=65", "tiny.yaml: batch_size 65 is larger than the training set (64 samples)"},
         {"limit=10", "tiny.yaml: batch_size 32 is larger than the training set (10 samples)"},
-        {"initializers=kaiming_norml",
-         "tiny.yaml: initializers: there is no \"kaiming_norml\"; did you mean \"kaiming_normal\"?"},
+        {"initializers=kaiming_norml", "tiny.yaml: initializers: there is no \"kaiming_norml\"; "
+                                       "did you mean \"kaiming_normal\"?"},
         {"eval_metrics=acuracy", "acuracy"},
         {"save_interval=-1ep", "save_interval: interval -1ep: must not be negative"},
         {"eval_interval=-1ep", "eval_interval: interval -1ep: must not be negative"},

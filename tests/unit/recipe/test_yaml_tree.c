@@ -1,6 +1,6 @@
-/* test_yaml_tree.c - a document becomes a tree with the lines of its keys; what recipes leave out of
- * YAML is refused with file and line; an override sets exactly one place of the tree; every failing
- * allocation gives a status and leaves nothing behind. */
+/* test_yaml_tree.c - a document becomes a tree with the lines of its keys; what recipes leave out
+ * of YAML is refused with file and line; an override sets exactly one place of the tree; every
+ * failing allocation gives a status and leaves nothing behind. */
 #include "vv_test.h"
 
 #include "recipe/yaml_tree.h"

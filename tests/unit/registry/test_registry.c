@@ -1,6 +1,6 @@
-/* test_registry.c - everything in this build is found by kind and name, and the nearest name is told;
- * every descriptor is sane: unique snake_case names, sentences, defaults that parse and lie within their
- * limits, and JSON that is JSON. */
+/* test_registry.c - everything in this build is found by kind and name, and the nearest name is
+ * told; every descriptor is sane: unique snake_case names, sentences, defaults that parse and lie
+ * within their limits, and JSON that is JSON. */
 #include "vv_test.h"
 
 #include <ctype.h>
