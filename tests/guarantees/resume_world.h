@@ -211,6 +211,7 @@ static inline int life_main(char **argv, const life_kind *kinds)
         return 126;
     w.listen = kinds->listen;
     world_run(&w);
+    free(w.weights.values);
     return kinds->check ? kinds->check(&w) : w.status == VV_OK ? 0 : 4;
 }
 
