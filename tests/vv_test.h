@@ -21,7 +21,7 @@
 #undef skip
 #define skip()                                                                                     \
     do {                                                                                           \
-        print_message("# left out: %s:%d\n", __FILE__, __LINE__);                                  \
+        print_message("# left out: %s:%d\n", __FILE__, __LINE__);                                 \
         return;                                                                                    \
     } while (0)
 
