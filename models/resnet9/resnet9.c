@@ -81,18 +81,22 @@ static vv_node *net_forward(vv_module *module, vv_graph *graph, vv_node *x)
         return NULL;
     shape[0] = vv_node_shape(x)[0];
     shape[1] = vv_node_shape(x)[3];
-    return vv_module_forward(vv_module_child(module, FC), graph, vv_reshape(x, 2, shape));
+    x = vv_module_forward(vv_module_child(module, FC), graph, vv_reshape(x, 2, shape));
+    const double *logit_scale = vv_module_self(module);
+    return *logit_scale == 1.0 ? x : vv_affine(x, *logit_scale, 0.0);
 }
 
 static const vv_module_class net_class = {"ResNet9", net_forward, NULL};
 
-vv_status vv_resnet9_new(vv_module **out, int64_t channels, int64_t classes, int64_t width)
+vv_status vv_resnet9_new(vv_module **out, int64_t channels, int64_t classes, int64_t width,
+                         double logit_scale)
 {
     vv_module *net = NULL, *part = NULL;
     vv_status status = VV_OK;
 
     *out = NULL;
-    VV_GO(vv_module_new(&net, &net_class, 0));
+    VV_GO(vv_module_new(&net, &net_class, sizeof logit_scale));
+    *(double *)vv_module_self(net) = logit_scale;
     VV_GO(unit_new(&part, channels, width, false));
     VV_GO(vv_module_add_child(net, "prep", part));
     VV_GO(unit_new(&part, width, 2 * width, true));
@@ -120,13 +124,17 @@ static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *i
     vv_module *net = NULL;
 
     VV_TRY(vv_model_need_image("resnet9", input, 8));
-    VV_TRY(vv_resnet9_new(&net, input->input_shape[2], input->classes, o->width));
+    VV_TRY(vv_resnet9_new(&net, input->input_shape[2], input->classes, o->width,
+                          o->logit_scale));
     return vv_classifier_build(out, net, input->classes, seed);
 }
 
 static const vv_field fields[] = {
     {"width", "Channels of the first convolution; later ones have 2, 4 and 8 times as many.",
      VV_FIELD_INT, offsetof(vv_resnet9_opts, width), "64", 1, 1024, NULL},
+    {"logit_scale",
+     "Factor of the linear layer's output; below 1 it keeps early training with large steps stable.",
+     VV_FIELD_FLOAT, offsetof(vv_resnet9_opts, logit_scale), "0.125", 1e-6, 1e6, NULL},
     {.name = NULL},
 };
 

@@ -46,7 +46,7 @@ static void descriptor(void **state)
     vv_module *net = NULL;
 
     model_desc_is_sane(&vv_model_resnet9, &spec, 11);
-    assert_fails(vv_resnet9_new(&net, 3, 10, 0), VV_EINVAL);
+    assert_fails(vv_resnet9_new(&net, 3, 10, 0, 1.0), VV_EINVAL);
     assert_null(net);
 }
 

@@ -155,7 +155,7 @@ static inline vv_model *model_new(net_kind kind)
     else if (kind == NET_MLP)
         assert_ok(vv_mlp_new(&net, SIDE * SIDE * 3, 4, NULL));
     else
-        assert_ok(vv_resnet9_new(&net, 3, 4, kind == NET_RESNET9 ? 4 : 16));
+        assert_ok(vv_resnet9_new(&net, 3, 4, kind == NET_RESNET9 ? 4 : 16, 1.0));
     assert_ok(vv_classifier_build(&model, net, 4, 11));
     return model;
 }

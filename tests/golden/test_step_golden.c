@@ -157,7 +157,7 @@ static void test_resnet9(void **state)
         vv_module *net = NULL;
         if (!vv_backend_find(backends[i / 2]))
             continue;
-        assert_ok(vv_resnet9_new(&net, 3, 10, 8));
+        assert_ok(vv_resnet9_new(&net, 3, 10, 8, 1.0));
         run("step_resnet9.safetensors", net, 10, backends[i / 2], i % 2, 26 + 24);
     }
 }
