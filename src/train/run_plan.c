@@ -61,7 +61,8 @@ static void add_points(const vv_trainer *t, const vvi_interval *interval, vv_str
         return;
     }
     points p = count_points(t, *interval);
-    vv_str_addf(out, ": %" PRId64 " time%s, first after batch %" PRId64 ", last after %" PRId64 "\n",
+    vv_str_addf(out,
+                ": %" PRId64 " time%s, first after batch %" PRId64 ", last after %" PRId64 "\n",
                 p.count, p.count == 1 ? "" : "s", p.first, p.last);
 }
 
