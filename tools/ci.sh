@@ -71,9 +71,9 @@ tsan) # more than one OpenMP thread gives false races: libgomp itself is not ins
     export OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1
     suite debugoptimized "-Db_sanitize=thread" --no-suite slow
     ;;
-minimal) # backend `ref` alone and nothing optional
+minimal) # backend `ref` alone and nothing optional; whole recipes would take minutes on it
     suite debugoptimized "-Doptimization=2 -Ddebug=false -Dcpu=disabled -Donednn=disabled \
-        -Dopenmp=disabled -Dzlib=disabled -Dzstd=disabled -Dcurl=disabled" --no-suite slow
+        -Dopenmp=disabled -Dzlib=disabled -Dzstd=disabled -Dcurl=disabled" --no-suite slow --no-suite recipes
     ;;
 lint)
     step check_layers tools/check_layers
