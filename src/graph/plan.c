@@ -353,8 +353,11 @@ static vv_status choose_kernel(const vv_graph *g, vvi_plan *plan, vvi_instr *ins
                 continue;
             size_t scratch = 0;
             void *state = NULL;
-            if (kernel->prepare)
-                VV_TRY(kernel->prepare(&call, &state, &scratch));
+            vv_status status = kernel->prepare ? kernel->prepare(&call, &state, &scratch) : VV_OK;
+            if (status == VV_EUNSUPPORTED)
+                continue; /* found out late: the next kernel may do */
+            if (status != VV_OK)
+                return status;
             instr->kernel = kernel;
             instr->state = state;
             instr->scratch_bytes = scratch;

@@ -153,8 +153,8 @@ typedef struct vv_kernel {
     const char *name; /* "ref", "onednn", "avx2", ... shown in plans and profiles */
     /* Whether this kernel can do the call (shapes, dtypes, attributes; data pointers are NULL). */
     bool (*accepts)(const vv_call *call);
-    /* Once per plan; may be NULL. *state is passed to run and release; *scratch_bytes is
-       planned. */
+    /* Once per plan; may be NULL. *state is passed to run and release; *scratch_bytes is planned.
+       VV_EUNSUPPORTED: the next kernel of the table is asked. */
     vv_status (*prepare)(const vv_call *call, void **state, size_t *scratch_bytes);
     vv_status (*run)(const vv_call *call);
     void (*release)(void *state);

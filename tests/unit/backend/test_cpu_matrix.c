@@ -221,7 +221,7 @@ static void prepare_survives_no_memory(void **state)
                 assert_int_equal(vv_memory_live_count(), live);
             }
         } while (status != VV_OK);
-        assert_true(nth > 2);
+        assert_true(nth > 1);
         kernel->release(call.state);
         assert_int_equal(vv_memory_live_count(), live);
         check_free(&c);
