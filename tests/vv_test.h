@@ -16,8 +16,8 @@
 #include <vivace/memory.h>
 #include <vivace/status.h>
 
-/* Leaves the test out (data or a feature is not there). cmocka's own says "not ok # SKIP" in TAP, which
-   readers of TAP count as a failure. */
+/* Leaves the test out (data or a feature is not there). cmocka's own says "not ok # SKIP" in TAP,
+   which readers of TAP count as a failure. */
 #undef skip
 #define skip()                                                                                     \
     do {                                                                                           \

@@ -7,8 +7,8 @@
 
 VV_BEGIN_DECLS
 
-/* Options of one parameter group. Fields an optimizer does not have are ignored. sgd: decay is added
-   to the gradient; decoupled_sgdw: w -= (lr / initial lr) * wd * w. */
+/* Options of one parameter group. Fields an optimizer does not have are ignored. sgd: decay is
+   added to the gradient; decoupled_sgdw: w -= (lr / initial lr) * wd * w. */
 typedef struct vv_sgd_opts {
     double lr, momentum, dampening, weight_decay;
     bool nesterov;

@@ -133,7 +133,8 @@ static const vv_field fields[] = {
     {"width", "Channels of the first convolution; later ones have 2, 4 and 8 times as many.",
      VV_FIELD_INT, offsetof(vv_resnet9_opts, width), "64", 1, 1024, NULL},
     {"logit_scale",
-     "Factor of the linear layer's output; below 1 it keeps early training with large steps stable.",
+     "Factor of the linear layer's output; below 1 it keeps early training with large steps "
+     "stable.",
      VV_FIELD_FLOAT, offsetof(vv_resnet9_opts, logit_scale), "0.125", 1e-6, 1e6, NULL},
     {.name = NULL},
 };
