@@ -50,7 +50,8 @@ static void real_set_has_the_stated_numbers(void **state)
 {
     (void)state;
     vv_dataset *set;
-    if (vv_dataset_open(&set, &vv_dataset_fashion_mnist, NULL, "train") == VV_ENOTFOUND)
+    const vv_status status = vv_dataset_open(&set, &vv_dataset_fashion_mnist, NULL, "train");
+    if (status == VV_ENOTFOUND || status == VV_EUNSUPPORTED) /* not here, or no zlib to unpack it */
         skip();
     assert_non_null(set);
     assert_int_equal(set->count, 60000);
