@@ -108,10 +108,12 @@ static vv_status set_up(bench *b)
     vv_dataset *set = NULL;
     char settings[160];
     void *opts = NULL;
+    const vv_desc *opts_type = NULL; /* whose options `opts` holds */
     vv_status status;
     VV_GO(vv_dataset_find(&set_desc, "synthetic"));
     VV_GO(vv_alloc(&opts, set_desc->desc.opts_size + 1));
     VV_GO(vv_opts_init(&set_desc->desc, opts));
+    opts_type = &set_desc->desc;
     snprintf(settings, sizeof settings, "like=%.40s,count=%lld,height=%lld,width=%lld",
              b->opts.data, (long long)b->opts.batch, (long long)b->opts.size,
              (long long)b->opts.size);
@@ -130,10 +132,13 @@ static vv_status set_up(bench *b)
 
     const vv_model_desc *model_desc;
     VV_GO(vv_model_find(&model_desc, b->opts.model));
+    vv_opts_fini(opts_type, opts);
     vv_dealloc(opts);
     opts = NULL;
+    opts_type = NULL;
     VV_GO(vv_alloc(&opts, model_desc->desc.opts_size + 1));
     VV_GO(vv_opts_init(&model_desc->desc, opts));
+    opts_type = &model_desc->desc;
     if (b->opts.model_settings[0])
         VV_GO(vv_opts_set_all(&model_desc->desc, opts, b->opts.model_settings));
     VV_GO(vv_model_build(&b->model, model_desc, opts, &spec, 1));
@@ -158,6 +163,8 @@ static vv_status set_up(bench *b)
     VV_GO(vv_graph_new(&b->graph, &graph));
 out:
     vv_dataset_free(set);
+    if (opts_type)
+        vv_opts_fini(opts_type, opts);
     vv_dealloc(opts);
     return status;
 }
