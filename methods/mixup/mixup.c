@@ -92,30 +92,12 @@ static vv_status mix(vv_method *method, vv_state *state)
     return VV_OK;
 }
 
-/* Label mixing: one soft target instead of two losses. */
-static vv_status fold(vv_state *state)
-{
-    /* A wrong label is an error in the plain loss; as a soft target it would be a row of zeros. */
-    if (state->micro)
-        VV_TRY(vv_model_check_target(state->model, state->micro->target));
-    vv_node *a = vv_model_dense_target(state->model, state->output, state->target);
-    vv_node *b = vv_model_dense_target(state->model, state->output, state->mix_target);
-    if (a && b) {
-        int64_t shape[VV_MAX_DIMS] = {vv_node_shape(a)[0]};
-        for (int i = 1; i < vv_node_ndim(a); i++)
-            shape[i] = 1;
-        state->target = vv_lerp(a, b, vv_reshape(state->mix_weight, vv_node_ndim(a), shape));
-        state->mix_target = state->mix_weight = NULL;
-    }
-    return vv_graph_status(state->graph);
-}
-
 static vv_status apply(vv_method *method, vv_event event, vv_state *state)
 {
     const vv_mixup_opts *opts = method->opts;
     if (event == VV_EVENT_AFTER_DATALOADER)
         return mix(method, state);
-    return opts->interpolate_loss || !state->mix_target ? VV_OK : fold(state);
+    return opts->interpolate_loss || !state->mix_target ? VV_OK : vv_state_fold_mix(state);
 }
 
 static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)

@@ -58,6 +58,21 @@ static vv_node *mix_items(vv_node *a, vv_node *b, vv_node *weight)
     return vv_lerp(a, b, weight);
 }
 
+vv_status vv_state_fold_mix(vv_state *state)
+{
+    /* A wrong label is an error in the plain loss; as a soft target it would be a row of zeros. */
+    if (state->micro)
+        VV_TRY(vv_model_check_target(state->model, state->micro->target));
+    vv_node *a = vv_model_dense_target(state->model, state->output, state->target);
+    vv_node *b = vv_model_dense_target(state->model, state->output, state->mix_target);
+    vv_node *mixed = mix_items(a, b, state->mix_weight);
+    if (mixed) {
+        state->target = mixed;
+        state->mix_target = state->mix_weight = NULL;
+    }
+    return vv_graph_status(state->graph);
+}
+
 vv_node *vvi_loss_items(const vv_trainer *t)
 {
     const vv_state *s = &t->state;

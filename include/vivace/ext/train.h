@@ -153,6 +153,10 @@ VV_API VV_MUST_USE vv_status vv_state_metric(const vv_state *state, const char *
    stay. *loss (may be NULL) = the batch's loss at these weights. */
 VV_API VV_MUST_USE vv_status vv_state_gradients(vv_state *state, double *loss);
 
+/* For methods that mix, at BEFORE_LOSS: folds mix_target into `target` as one soft target and takes
+   the mixture off. A wrong class index is an error, as in the plain loss. */
+VV_API VV_MUST_USE vv_status vv_state_fold_mix(vv_state *state);
+
 /* ---- methods ---- */
 /* Order on one event: phase first, then `after`, then the order the user gave. Clean-up events
    (AFTER_FORWARD, AFTER_LOSS, AFTER_BACKWARD) run in reverse. */
