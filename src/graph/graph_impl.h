@@ -51,7 +51,6 @@ struct vv_graph {
     vvi_plan *last_plan;
     char *slab;
     size_t slab_bytes;
-    bool slab_pages; /* from vv_slab_alloc */
     vv_graph_stats stats;
 };
 

@@ -60,7 +60,6 @@ struct vvi_plan {
     int result_count;
     size_t slab_bytes;
     int64_t flops;
-    bool failed;
 };
 
 /* What a plan is asked to compute. */

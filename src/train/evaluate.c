@@ -169,7 +169,6 @@ static vv_status eval_batches(vv_trainer *t, vvi_evaluator *e, int64_t *samples)
     }
     for (int i = 0; i < e->metric_count; i++)
         finish_metric(t, &e->metrics[i]);
-    s->last_eval_valid = true;
     return VV_OK;
 }
 

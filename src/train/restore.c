@@ -141,7 +141,6 @@ static vv_status load_evaluators(vv_trainer *t, const json_t *state)
                 VV_TRY(get_double(value, "best", &m->best));
                 VV_TRY(get_int(value, "best_batch", &m->best_batch));
                 m->valid = true;
-                t->state.last_eval_valid = true;
             }
         }
     }

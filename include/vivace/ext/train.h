@@ -132,7 +132,6 @@ typedef struct vv_state {
     double train_loss;         /* of the last finished batch: the true objective */
     double grad_norm;          /* before clipping, of the last batch; NaN if nobody asked */
     bool stop;                 /* a callback sets it: the run ends after this batch */
-    bool last_eval_valid;
 } vv_state;
 
 /* Logs a number under a name ("blurpool/num_blurconv_layers") at the current time. */
