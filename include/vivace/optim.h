@@ -39,6 +39,9 @@ typedef struct vv_optimizer_desc {
     bool (*uses_state)(const void *opts, int i);
     /* Refuses options that do not go together, with a sentence. May be NULL. */
     vv_status (*check)(const void *opts);
+    /* For optimizers that train at other weights than they find: 1 + the number of the state tensor
+       with the weights to evaluate; 0 = the parameters themselves. */
+    int evaluated_state;
 } vv_optimizer_desc;
 
 /* Optimizer over every parameter of the tree, in one group. opts: struct of desc (NULL =
@@ -56,6 +59,10 @@ VV_API VV_MUST_USE vv_status vv_optimizer_split(vv_optimizer *optimizer, vv_modu
 /* One step from the parameters' `grad`; parameters that are frozen or have no grad are left alone:
    value, state and step count. A failed step has changed nothing. */
 VV_API VV_MUST_USE vv_status vv_optimizer_step(vv_optimizer *optimizer);
+/* Whether the weights to evaluate and save are other than the trained ones (schedule-free); then
+   this exchanges the two, bit by bit: once before evaluating or saving, once after. */
+VV_API bool vv_optimizer_averages(const vv_optimizer *optimizer);
+VV_API void vv_optimizer_swap(vv_optimizer *optimizer);
 /* Multiplier of every group's initial learning rate (set by schedules). */
 VV_API void vv_optimizer_set_lr_factor(vv_optimizer *optimizer, double factor);
 VV_API double vv_optimizer_lr(const vv_optimizer *optimizer, int group); /* NaN: no such group */

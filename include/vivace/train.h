@@ -22,7 +22,7 @@ typedef struct vv_eval_set { /* one evaluator */
     const char *metrics;     /* comma-separated; NULL = accuracy,cross_entropy */
 } vv_eval_set;
 
-typedef struct vv_trainer_opts {
+struct vv_trainer_opts {
     VV_TAKES vv_model *model;
     VV_TAKES vv_optimizer *optimizer; /* NULL = made from optimizer_desc after surgery */
     const vv_optimizer_desc
@@ -56,7 +56,8 @@ typedef struct vv_trainer_opts {
     bool profile;
     const char *recipe_text; /* stored in run_dir/recipe.yaml and summary.json; NULL = none */
     const char *command;              /* stored in summary.json */
-} vv_trainer_opts;
+};
+typedef struct vv_trainer_opts vv_trainer_opts;
 #define VV_TRAINER_DEFAULTS                                                                        \
     {NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, "1ep", "1ep", {NULL, 0}, NULL, 1.0, NULL, NULL,  \
      VV_PRECISION_FP32, NULL, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, false, NULL, false, false, false, \

@@ -27,5 +27,6 @@
 #include <vivace/tensor.h>
 #include <vivace/train.h>
 #include <vivace/training_time.h>
+#include <vivace/weights.h>
 
 #endif

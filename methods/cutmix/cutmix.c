@@ -188,7 +188,10 @@ static const vv_field fields[] = {
      VV_FIELD_BOOL, AT(interpolate_loss), "false", 0, 0, NULL},
     {.name = NULL},
 };
-static const char *const conflicts[] = {"mixup", NULL};
+static const vv_conflict conflicts[] = {
+    {"mixup", "both mix the batch, and the second would mix mixtures"},
+    {NULL, NULL},
+};
 
 const vv_method_desc vv_method_cutmix = {
     .desc = {.kind = "method",

@@ -131,7 +131,10 @@ static const vv_field fields[] = {
      VV_FIELD_BOOL, offsetof(vv_mixup_opts, interpolate_loss), "false", 0, 0, NULL},
     {.name = NULL},
 };
-static const char *const conflicts[] = {"cutmix", NULL};
+static const vv_conflict conflicts[] = {
+    {"cutmix", "both mix the batch, and the second would mix mixtures"},
+    {NULL, NULL},
+};
 
 const vv_method_desc vv_method_mixup = {
     .desc = {.kind = "method",

@@ -316,6 +316,28 @@ vv_status vv_optimizer_step(vv_optimizer *optimizer)
     return VV_OK;
 }
 
+/* ---- weights to evaluate ---- */
+bool vv_optimizer_averages(const vv_optimizer *optimizer)
+{
+    return optimizer->type->evaluated_state > 0;
+}
+
+void vv_optimizer_swap(vv_optimizer *optimizer)
+{
+    const int at = optimizer->type->evaluated_state - 1;
+    for (int i = 0; at >= 0 && i < optimizer->entry_count; i++) {
+        const vvi_optim_entry *entry = &optimizer->entries[i];
+        if (!entry->state[at] || entry->step == 0)
+            continue;
+        float *a = entry->param->value->data, *b = entry->state[at]->data;
+        for (int64_t k = 0; k < entry->param->value->count; k++) {
+            const float held = a[k];
+            a[k] = b[k];
+            b[k] = held;
+        }
+    }
+}
+
 /* ---- looking ---- */
 void vv_optimizer_set_lr_factor(vv_optimizer *optimizer, double factor)
 {

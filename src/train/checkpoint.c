@@ -193,6 +193,7 @@ vv_status vvi_checkpoint_write(vv_trainer *t, const char *path)
     vv_safetensors_writer *writer = NULL;
     vv_record **records = NULL;
     int record_count = t->method_count + t->callback_count;
+    bool averaged = vvi_weights_average(t, true); /* what is deployed is what was evaluated */
     VV_GO(vv_safetensors_writer_new(&writer));
     VV_GO(vv_alloc_array(&records, (size_t)record_count, sizeof *records));
     sink weights = {writer, "", VV_OK};
@@ -211,6 +212,7 @@ out:
         vv_record_free(records[i]);
     vv_dealloc(records);
     vv_safetensors_writer_free(writer);
+    vvi_weights_average(t, averaged);
     return vv_fail_within(status, "checkpoint %s", path);
 }
 

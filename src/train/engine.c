@@ -11,14 +11,27 @@ static bool list_has(const char *const *names, const char *name)
     return false;
 }
 
+static const vv_conflict *conflict_of(const vv_method *a, const char *name)
+{
+    const vv_conflict *conflict = a->type->conflicts;
+    while (conflict && conflict->name && strcmp(conflict->name, name) != 0)
+        conflict++;
+    return conflict && conflict->name ? conflict : NULL;
+}
+
 static vv_status check_pair(const vv_method *a, const vv_method *b)
 {
     const char *name_a = a->type->desc.name, *name_b = b->type->desc.name;
     if (strcmp(name_a, name_b) == 0)
         return vv_fail(VV_EINVAL, "methods: %s is given twice; name it once", name_a);
-    if (list_has(a->type->conflicts, name_b) || list_has(b->type->conflicts, name_a))
-        return vv_fail(VV_EINVAL, "methods: %s and %s cannot be used together; remove one of them",
-                       name_a, name_b);
+    const vv_conflict *conflict = conflict_of(a, name_b);
+    if (!conflict || !conflict->reason)
+        conflict = conflict_of(b, name_a) ? conflict_of(b, name_a) : conflict;
+    if (conflict)
+        return vv_fail(VV_EINVAL,
+                       "methods: %s and %s cannot be used together%s%s; remove one of them", name_a,
+                       name_b, conflict->reason ? ": " : "",
+                       conflict->reason ? conflict->reason : "");
     /* `after` works within a phase; against the phases it could never hold. */
     if ((list_has(a->type->after, name_b) && b->type->phase > a->type->phase) ||
         (list_has(b->type->after, name_a) && a->type->phase > b->type->phase))
@@ -76,19 +89,26 @@ out:
     return status;
 }
 
-static vv_status fire_methods(vv_trainer *t, vv_event event)
+vv_status vvi_engine_fire_before(vv_trainer *t, vv_event event, int count)
 {
-    bool reversed = vvi_event_reversed(event);
-    for (int i = 0; i < t->method_count; i++) {
-        vv_method *method = t->methods[reversed ? t->method_count - 1 - i : i];
+    const bool reversed = vvi_event_reversed(event);
+    const int outer = t->firing; /* a method may cause events */
+    vv_status status = VV_OK;
+    for (int i = 0; i < count && status == VV_OK; i++) {
+        t->firing = reversed ? count - 1 - i : i;
+        vv_method *method = t->methods[t->firing];
         if (!(method->type->events & VV_EVENT_BIT(event)) || !method->type->apply)
             continue;
-        vv_status status = method->type->apply(method, event, &t->state);
-        if (status != VV_OK)
-            return vv_fail_within(status, "method %s at %s", method->type->desc.name,
-                                  vv_event_name(event));
+        status = vv_fail_within(method->type->apply(method, event, &t->state), "method %s at %s",
+                                method->type->desc.name, vv_event_name(event));
     }
-    return VV_OK;
+    t->firing = outer;
+    return status;
+}
+
+static vv_status fire_methods(vv_trainer *t, vv_event event)
+{
+    return vvi_engine_fire_before(t, event, t->method_count);
 }
 
 static vv_status fire_callbacks(vv_trainer *t, vv_event event)

@@ -180,6 +180,7 @@ static vv_status evaluate(vv_trainer *t, vvi_evaluator *e)
     vv_batch *outer = s->batch;
     int64_t samples = 0;
     s->batch = NULL;
+    bool averaged = vvi_weights_average(t, true);
     vv_module_set_training(s->model->net, false);
     vv_status status = eval_batches(t, e, &samples);
     double seconds = vv_clock() - start;
@@ -189,6 +190,7 @@ static vv_status evaluate(vv_trainer *t, vvi_evaluator *e)
     if (status == VV_OK)
         status = vvi_engine_fire(t, VV_EVENT_EVAL_END);
     vv_module_set_training(s->model->net, training);
+    vvi_weights_average(t, averaged);
     s->batch = outer;
     return vv_fail_within(status, "evaluator %s", e->label);
 }
@@ -338,9 +340,11 @@ vv_status vv_trainer_predict(vv_trainer *t, vv_loader *loader, vv_tensor **out)
                        "vv_trainer_predict: %s", loader ? "not while fit runs" : "no loader");
     parts p = {0};
     bool training = vv_module_training(t->state.model->net);
+    bool averaged = vvi_weights_average(t, true);
     vv_module_set_training(t->state.model->net, false);
     vv_status status = predict_batches(t, loader, &p);
     vv_module_set_training(t->state.model->net, training);
+    vvi_weights_average(t, averaged);
     if (status == VV_OK)
         status = join_parts(&p, out);
     for (int i = 0; i < p.count; i++)

@@ -312,6 +312,8 @@ static vv_status load_all(vv_trainer *t, const vv_safetensors *file, const json_
     VV_TRY(load_numbers(t, state, resuming));
     VV_TRY(load_methods(t, file, state));
     VV_TRY(load_callbacks(t, file, state));
+    t->averaged = true; /* as saved: the trained weights lie where the averages belong */
+    vvi_weights_average(t, false);
     t->previous = t->state.time;
     t->state.max_duration =
         t->stopped ? vv_time_of(t->state.time.batch, VV_UNIT_BATCH) : t->max_duration;
@@ -359,9 +361,11 @@ vv_status vv_trainer_load(vv_trainer *t, const char *path, bool weights_only)
         return vv_fail(path ? VV_ESTATE : VV_EINVAL, "vv_trainer_load: %s",
                        path ? "not while fit runs" : "no path");
     vv_safetensors *file = NULL;
-    vv_status status = vv_safetensors_open(&file, path);
+    vv_status status = vvi_engine_fire(t, VV_EVENT_BEFORE_LOAD);
+    if (status == VV_OK)
+        status = vv_safetensors_open(&file, path);
     if (status == VV_OK)
         status = vvi_restore(t, file, path, weights_only);
     vv_safetensors_close(file);
-    return status;
+    return status == VV_OK ? vvi_engine_fire(t, VV_EVENT_AFTER_LOAD) : status;
 }

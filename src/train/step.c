@@ -177,6 +177,8 @@ vv_status vv_state_gradients(vv_state *state, double *loss)
         return vv_fail(VV_ESTATE, "vv_state_gradients: only at AFTER_TRAIN_BATCH");
     t->in_step = false; /* not from within its own events */
     vv_status status = vvi_step_gradients(t, false, loss);
+    if (status == VV_OK)
+        status = vvi_engine_fire_before(t, VV_EVENT_AFTER_TRAIN_BATCH, t->firing);
     t->in_step = true;
     return status;
 }
@@ -199,12 +201,15 @@ vv_status vvi_train_step(vv_trainer *t)
     vv_state *s = &t->state;
     vv_status status = VV_OK;
     s->grad_norm = (double)NAN;
+    s->skip_step = false;
     VV_GO(vvi_engine_fire(t, VV_EVENT_BEFORE_TRAIN_BATCH));
     VV_GO(vvi_step_gradients(t, true, &s->train_loss));
     t->in_step = true;
     status = vvi_engine_fire(t, VV_EVENT_AFTER_TRAIN_BATCH);
     t->in_step = false;
     if (status != VV_OK)
+        goto out;
+    if (s->skip_step)
         goto out;
     VV_GO(clip(t));
     VV_GO(vv_optimizer_step(s->optimizer));

@@ -287,12 +287,23 @@ static vv_status probe_sizes(vv_trainer *t)
 static vv_status load_start(vv_trainer *t, const vv_trainer_opts *o, const vv_safetensors *found,
                             const char *path)
 {
+    if (!found && o->load_path && o->load_path[0])
+        return vv_trainer_load(t, o->load_path, o->load_weights_only);
     VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_LOAD));
     if (found)
         VV_TRY(vvi_restore(t, found, path, false));
-    else if (o->load_path && o->load_path[0])
-        VV_TRY(vv_trainer_load(t, o->load_path, o->load_weights_only));
     return vvi_engine_fire(t, VV_EVENT_AFTER_LOAD);
+}
+
+/* What methods ask of the Trainer itself. */
+static vv_status configure(vv_trainer *t, vv_trainer_opts *o)
+{
+    for (int i = 0; i < t->method_count; i++) {
+        vv_method *m = t->methods[i];
+        if (m && m->type->configure)
+            VV_TRY(vv_fail_within(m->type->configure(m, o), "method %s", m->type->desc.name));
+    }
+    return VV_OK;
 }
 
 static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
@@ -342,9 +353,11 @@ out:
     return status;
 }
 
-vv_status vv_trainer_new(vv_trainer **out, const vv_trainer_opts *o)
+vv_status vv_trainer_new(vv_trainer **out, const vv_trainer_opts *given)
 {
     *out = NULL;
+    vv_trainer_opts copy = *given;
+    const vv_trainer_opts *o = &copy;
     vv_trainer *t = NULL;
     vv_status status = vv_alloc(&t, sizeof *t);
     if (status == VV_OK)
@@ -354,17 +367,20 @@ vv_status vv_trainer_new(vv_trainer **out, const vv_trainer_opts *o)
         vv_trainer_free(t);
         return status;
     }
+    status = configure(t, &copy);
     t->state.trainer = t;
     t->state.seed = o->seed;
     t->train = o->train;
     t->state.train_loader = o->train;
     t->microbatch = o->microbatch;
+    t->state.microbatch = o->microbatch;
     t->eval_microbatch = o->eval_microbatch;
     t->grad_clip_norm = o->grad_clip_norm;
     t->allow_no_effect = o->allow_no_effect;
     t->log_bytes = -1;
     atomic_init(&t->interrupted, 0);
-    status = set_up(t, o);
+    if (status == VV_OK)
+        status = set_up(t, o);
     if (status != VV_OK) {
         vv_trainer_free(t);
         t = NULL;

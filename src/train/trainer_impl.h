@@ -102,7 +102,9 @@ struct vv_trainer {
     vv_param **params;
     vv_node **nodes; /* 2 * capacity + 1: leaves, then loss and gradients */
     int param_count, param_capacity;
-    bool in_step; /* vv_state_gradients is allowed */
+    bool in_step;  /* vv_state_gradients is allowed */
+    int firing;    /* the method that is told something now */
+    bool averaged; /* the model holds the weights that are evaluated and saved */
 };
 
 /* ---- engine.c ---- */
@@ -110,6 +112,8 @@ struct vv_trainer {
 vv_status vvi_engine_order(vv_method **methods, int count);
 /* Tells methods, callbacks and loggers, in the event's order. */
 vv_status vvi_engine_fire(vv_trainer *trainer, vv_event event);
+/* Tells the methods before number `count` only. */
+vv_status vvi_engine_fire_before(vv_trainer *trainer, vv_event event, int count);
 bool vvi_event_reversed(vv_event event);
 char vvi_event_kind(vv_event event);
 
@@ -130,6 +134,11 @@ vv_status vvi_evaluator_init(vvi_evaluator *out, const char *label, vv_loader *l
 void vvi_evaluator_fini(vvi_evaluator *evaluator);
 /* Runs the evaluators that are due at this event. */
 vv_status vvi_evaluate_due(vv_trainer *trainer, vv_event event);
+
+/* ---- averages.c ---- */
+/* Puts the weights that are evaluated and saved into the model (`on`), or the trained ones back;
+   returns what was in before, for putting it back. */
+bool vvi_weights_average(vv_trainer *trainer, bool on);
 
 /* ---- checkpoint.c, restore.c, run_folder.c ---- */
 vv_status vvi_checkpoint_write(vv_trainer *trainer, const char *path);

@@ -56,8 +56,10 @@ static void descriptors(void **unused)
             fail_msg("%s: events, apply and plan are needed, and save and load go together",
                      d->name);
         assert_true(!is_surgery(m) || (m->events & VV_EVENT_BIT(VV_EVENT_INIT)));
-        for (int k = 0; m->conflicts && m->conflicts[k]; k++)
-            assert_string_not_equal(m->conflicts[k], d->name);
+        for (int k = 0; m->conflicts && m->conflicts[k].name; k++) {
+            assert_string_not_equal(m->conflicts[k].name, d->name);
+            assert_non_null(m->conflicts[k].reason);
+        }
         for (int k = 0; m->after && m->after[k]; k++)
             assert_string_not_equal(m->after[k], d->name);
         const vv_method_desc *found;

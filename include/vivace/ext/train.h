@@ -5,6 +5,7 @@
 
 #include <vivace/model.h>
 #include <vivace/optim.h>
+#include <vivace/weights.h>
 
 VV_BEGIN_DECLS
 
@@ -80,10 +81,16 @@ VV_API VV_MUST_USE vv_status vv_record_get_text(const vv_record *record, const c
                                                 VV_BORROWED const char **out);
 VV_API VV_MUST_USE vv_status vv_record_get_tensor(const vv_record *record, const char *key,
                                                   VV_BORROWED const vv_tensor **out);
+/* A second set of weights under "<prefix>.<name>"; get: each must be there and fit. */
+VV_API VV_MUST_USE vv_status vv_record_set_weights(vv_record *record, const char *prefix,
+                                                   const vv_weights *weights);
+VV_API VV_MUST_USE vv_status vv_record_get_weights(const vv_record *record, const char *prefix,
+                                                   vv_weights *weights);
 
 typedef struct vv_method vv_method;
 typedef struct vv_callback vv_callback;
 typedef struct vv_trainer vv_trainer;
+struct vv_trainer_opts; /* train.h */
 
 /* The state of a run: what methods and callbacks may read, and (where said) change. */
 typedef struct vv_state {
@@ -97,6 +104,7 @@ typedef struct vv_state {
 
     /* time */
     vv_timestamp time;         /* counts of finished batches */
+    int64_t microbatch;        /* rows per microbatch; 0 = the whole batch */
     vv_time max_duration;
     vv_axis axis;              /* batches per epoch, total batches, ... */
     double progress;           /* finished batches / total batches, in [0,1]; fine-grained */
@@ -132,6 +140,7 @@ typedef struct vv_state {
     double train_loss;         /* of the last finished batch: the true objective */
     double grad_norm;          /* before clipping, of the last batch; NaN if nobody asked */
     bool stop;                 /* a callback sets it: the run ends after this batch */
+    bool skip_step; /* set at AFTER_TRAIN_BATCH: the optimizer leaves this batch out */
 } vv_state;
 
 /* Logs a number under a name ("blurpool/num_blurconv_layers") at the current time. */
@@ -149,8 +158,16 @@ VV_API VV_MUST_USE vv_status vv_state_metric(const vv_state *state, const char *
 /* For methods that need a second pass (SAM), at AFTER_TRAIN_BATCH: computes the gradients of the
    current batch again, at the weights as they are now, into param->grad. BEFORE_FORWARD to
    AFTER_BACKWARD fire again per microbatch; random nodes draw the same numbers; running statistics
-   stay. *loss (may be NULL) = the batch's loss at these weights. */
+   stay. AFTER_TRAIN_BATCH is then told again to the methods that come before the asking one, so
+   that clipping acts on both gradients. *loss (may be NULL) = the batch's loss at these weights. */
 VV_API VV_MUST_USE vv_status vv_state_gradients(vv_state *state, double *loss);
+
+/* For methods that exchange weights, at BATCH_END, EPOCH_END or FIT_END: running statistics of
+   batch norms anew at the weights as they are. They become the mean over the first `batches`
+   batches of the epoch (0 = all of it), in training mode, without other methods; batch norms of
+   other classes than vv_batch_norm_class move by their own rule. The loader is left where it was.
+   *count (may be NULL) = batch norms found; without any nothing is read. */
+VV_API VV_MUST_USE vv_status vv_state_recompute_norms(vv_state *state, int64_t batches, int *count);
 
 /* For methods that mix, at BEFORE_LOSS: folds mix_target into `target` as one soft target and takes
    the mixture off. A wrong class index is an error, as in the plain loss. */
@@ -171,11 +188,17 @@ typedef enum vv_phase {
     VV_PHASE_WEIGHTS,  /* acts on weights (averages, freezing) */
 } vv_phase;
 
+/* A method that one cannot be used together with, and why. */
+typedef struct vv_conflict {
+    const char *name;
+    const char *reason; /* "both average the weights"; NULL = none is told */
+} vv_conflict;
+
 typedef struct vv_method_desc {
     vv_desc desc;                  /* kind "method" */
     vv_phase phase;
     const char *const *after;      /* NULL-ended names this one runs after, or NULL */
-    const char *const *conflicts;  /* NULL-ended names it cannot run with, or NULL */
+    const vv_conflict *conflicts;  /* ended by name NULL; or NULL. One side's word is enough */
     uint64_t events;               /* VV_EVENT_BITs at which apply is called */
     bool required_on_load; /* its surgery must be redone before a checkpoint's weights fit */
     size_t self_size;              /* private data, zeroed */
@@ -188,6 +211,14 @@ typedef struct vv_method_desc {
     vv_status (*save)(vv_method *method, vv_record *record); /* may be NULL: nothing to save */
     vv_status (*load)(vv_method *method, const vv_record *record);
     void (*fini)(vv_method *method);
+    /* For averages: weights that are evaluated and saved but not trained. `in`: puts them into the
+       model; else the trained ones back, bit by bit. The Trainer calls it in pairs around
+       evaluation, prediction and saving, also if those fail; nothing may fail here. `save` runs
+       with them in; `load` finds them in the model and is followed by swap(method, false). */
+    void (*swap)(vv_method *method, bool in);
+    /* Called first by vv_trainer_new, before anything is made: a method may change the Trainer's
+       options (of the lists only the pointers are copied). */
+    vv_status (*configure)(vv_method *method, struct vv_trainer_opts *opts);
 } vv_method_desc;
 
 struct vv_method {

@@ -37,7 +37,7 @@ static vv_status surgery_changes(vv_method *method, vv_event event, vv_state *st
 
 static const char *const after_b[] = {"b", NULL};
 static const char *const after_c[] = {"c", NULL};
-static const char *const against_b[] = {"b", NULL};
+static const vv_conflict against_b[] = {{"b", "they hate each other"}, {NULL, NULL}};
 METHOD(desc_a, "a", .phase = VV_PHASE_MIX, .after = after_b);
 METHOD(desc_b, "b", .phase = VV_PHASE_MIX);
 METHOD(desc_c, "c", .phase = VV_PHASE_SELECT);
@@ -142,7 +142,7 @@ static void test_refusals(void **unused)
     assert_fails(run(VV_LIST(make(&desc_b), make(&desc_c), make(&desc_b))), VV_EINVAL);
     assert_says("b is given twice");
     assert_fails(run(VV_LIST(make(&desc_b), make(&desc_enemy))), VV_EINVAL);
-    assert_says("b and enemy cannot be used together");
+    assert_says("b and enemy cannot be used together: they hate each other; remove one");
     assert_fails(run(VV_LIST(make(&desc_enemy), make(&desc_b))), VV_EINVAL);
     assert_fails(run(VV_LIST(make(&desc_late), make(&desc_b))), VV_EINVAL);
     assert_says("phases forbid");
