@@ -1,7 +1,7 @@
 /* test_ema.c - what must hold: the average follows its formula in all three forms; half of it is
  * renewed in a half-life; the weight seen outside evaluation, prediction and saving is the trained
  * one to the bit, whatever happens inside; files hold the average as the model and give the trained
- * weights back; a start from loaded weights; settings that say nothing or two things are refused. */
+ * weights back; a start from loaded weights; settings that say nothing or two are refused. */
 #include "method_world.h"
 
 #include <vivace/safetensors.h>
