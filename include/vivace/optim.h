@@ -91,6 +91,28 @@ VV_API VV_MUST_USE vv_status vv_grads_ensure(vv_module *module);
 VV_API VV_MUST_USE vv_status vv_grads_norm(vv_module *module, double *out);
 VV_API void vv_grads_scale(vv_module *module, double factor);
 
+/* ---- clipping of a whole, finished gradient ----
+   Its one right place: once, when all microbatches are added up, before the optimizer's step.
+   *norm (may be NULL) = the global norm before clipping. A gradient with NaN or infinity gives
+   VV_ENUMERIC with the first parameter's name and is left as it is. Frozen parameters are left
+   out. */
+/* grad *= max_norm / norm if norm > max_norm, over all parameters jointly. */
+VV_API VV_MUST_USE vv_status vv_clip_grad_norm(vv_module *module, double max_norm, double *norm);
+/* Each element into [-limit, limit]. */
+VV_API VV_MUST_USE vv_status vv_clip_grad_value(vv_module *module, double limit, double *norm);
+/* Adaptive clipping (Brock et al., arXiv 2102.06171), unit by unit: a unit is a slice of the first
+   dimension, or the whole of a tensor with less than two. grad *= min(1, threshold * max(|w|, eps)
+   / |grad|). */
+typedef struct vv_clip_adaptive_opts {
+    double threshold;  /* 0.01 */
+    double eps;        /* 1e-3: smallest weight norm that counts, so that zero units can move */
+    bool exempt_last;  /* leaves the last layer with a weight of two or more dimensions alone */
+} vv_clip_adaptive_opts;
+#define VV_CLIP_ADAPTIVE_DEFAULTS {0.01, 1e-3, false}
+VV_API VV_MUST_USE vv_status vv_clip_grad_adaptive(vv_module *module,
+                                                   const vv_clip_adaptive_opts *opts,
+                                                   double *norm);
+
 /* ---- schedules: pure functions of time -> multiplier of the initial learning rate ---- */
 /* `batch`: batches done (real-valued, so that epochs in between resolve); axis resolves units;
    ssr: scale-schedule ratio. */

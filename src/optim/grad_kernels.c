@@ -25,3 +25,12 @@ void vvi_grad_scale(float *grad, int64_t count, float factor)
     for (int64_t i = 0; i < count; i++)
         grad[i] *= factor;
 }
+
+VVI_CLONES
+void vvi_grad_clamp(float *grad, int64_t count, float limit)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float value = grad[i] > limit ? limit : grad[i];
+        grad[i] = value < -limit ? -limit : value;
+    }
+}

@@ -43,15 +43,11 @@ static int64_t chunk_size(int64_t count, int64_t chunk)
     return left < VVI_OPTIM_CHUNK ? left : VVI_OPTIM_CHUNK;
 }
 
-static bool add_squares(void *ctx, const char *path, vv_module *owner, vv_param *param)
+double vvi_grad_squares(const vv_param *param)
 {
-    grads_walk *walk = ctx;
-    (void)path, (void)owner;
-    if (param->frozen || !param->grad)
-        return true;
     const float *grad = param->grad->data;
     int64_t count = param->grad->count, chunks = chunk_count(count);
-    double partial[ROUND];
+    double partial[ROUND], sum = 0.0;
     for (int64_t base = 0; base < chunks; base += ROUND) {
         int64_t here = chunks - base < ROUND ? chunks - base : ROUND;
 #if VVI_HAVE_OPENMP
@@ -61,8 +57,17 @@ static bool add_squares(void *ctx, const char *path, vv_module *owner, vv_param 
             partial[i] = vvi_grad_square_sum(grad + (base + i) * VVI_OPTIM_CHUNK,
                                              chunk_size(count, base + i));
         for (int64_t i = 0; i < here; i++) /* in order: the same bits for any number of threads */
-            walk->sum += partial[i];
+            sum += partial[i];
     }
+    return sum;
+}
+
+static bool add_squares(void *ctx, const char *path, vv_module *owner, vv_param *param)
+{
+    grads_walk *walk = ctx;
+    (void)path, (void)owner;
+    if (!param->frozen && param->grad)
+        walk->sum += vvi_grad_squares(param);
     return true;
 }
 

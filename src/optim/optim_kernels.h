@@ -29,6 +29,10 @@
 /* Sum of squares in double, in an order that depends on count alone. */
 double vvi_grad_square_sum(const float *grad, int64_t count);
 void vvi_grad_scale(float *grad, int64_t count, float factor);
+/* Each element into [-limit, limit]; NaN stays. */
+void vvi_grad_clamp(float *grad, int64_t count, float limit);
+/* Sum of squares of a parameter's gradient (not NULL), the same bits for any number of threads. */
+double vvi_grad_squares(const vv_param *param);
 
 extern const vv_optimizer_desc vvi_sgd, vvi_decoupled_sgdw, vvi_adam, vvi_adamw,
     vvi_decoupled_adamw;

@@ -174,6 +174,8 @@ vv_status vvi_log_batch(vv_trainer *t)
     vv_state *s = &t->state;
     VV_TRY(deferred_failure(t));
     VV_TRY(tell_number(t, "loss/train/total", s->train_loss));
+    if (!isnan(s->grad_norm))
+        VV_TRY(tell_number(t, "grad_norm", s->grad_norm));
     if (!t->log)
         return VV_OK;
     vv_str line = {0};

@@ -183,16 +183,21 @@ vv_status vv_state_gradients(vv_state *state, double *loss)
     return status;
 }
 
-/* On the whole gradient, once (cases B4). */
+/* On the whole gradient, once. One that is not finite is reported, not clipped. */
 static vv_status clip(vv_trainer *t)
 {
     if (t->grad_clip_norm <= 0.0)
         return VV_OK;
+    vv_state *s = &t->state;
     double norm = 0.0;
-    VV_TRY(vv_grads_norm(t->state.model->net, &norm));
-    t->state.grad_norm = norm;
-    if (norm > t->grad_clip_norm)
-        vv_grads_scale(t->state.model->net, t->grad_clip_norm / norm);
+    vv_status status = vv_clip_grad_norm(s->model->net, t->grad_clip_norm, &norm);
+    if (status != VV_OK && status != VV_ENUMERIC)
+        return status;
+    if (status == VV_ENUMERIC && !t->told_gradient)
+        vv_log_message(s, vv_error());
+    t->told_gradient = status == VV_ENUMERIC;
+    if (isnan(s->grad_norm)) /* else a method has clipped before */
+        s->grad_norm = norm;
     return VV_OK;
 }
 

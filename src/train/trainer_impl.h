@@ -76,6 +76,7 @@ struct vv_trainer {
     int64_t batch_size, samples_per_epoch;
     int64_t microbatch, eval_microbatch;
     double grad_clip_norm;
+    bool told_gradient; /* of one that is not finite, since the last finite one */
     bool allow_no_effect;
     const vv_backend *backend;
 
