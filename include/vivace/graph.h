@@ -10,6 +10,7 @@
 #ifndef VIVACE_GRAPH_H
 #define VIVACE_GRAPH_H
 
+#include <vivace/rng.h>
 #include <vivace/str.h>
 #include <vivace/tensor.h>
 
@@ -45,10 +46,18 @@ VV_API void vv_graph_reset(vv_graph *graph);
 /* First error of the ops since the last reset. */
 VV_API VV_MUST_USE vv_status vv_graph_status(const vv_graph *graph);
 
+/* For layers that fail by themselves: makes the calling thread's sentence the graph's error, if it
+   has none yet, and returns NULL: `return vv_graph_fail(graph, status)`. */
+VV_API vv_node *vv_graph_fail(vv_graph *graph, vv_status status);
+
 /* Random nodes draw from (seed, step, order of creation, element). `first_item` is the index of the
    graph's first row within the whole batch: dropout of row i uses element i + first_item, so that
    the microbatch size does not change the draws. Call after vv_graph_reset. */
 VV_API void vv_graph_set_rng(vv_graph *graph, uint64_t seed, uint64_t step, int64_t first_item);
+/* A draw for a decision while the graph is built (whether to add a branch at all): a cursor that is
+   a function of (seed, step, order of creation) only, so all microbatches of a batch decide alike.
+   It counts as one random node. */
+VV_API vv_rng vv_graph_rng(vv_graph *graph);
 /* Switches vv_update off (second pass of SAM, evaluation) or on (default). */
 VV_API void vv_graph_set_updates(vv_graph *graph, bool on);
 /* Names put before each node's own name in errors and profiles ("layer1.0.conv1"). */

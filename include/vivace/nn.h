@@ -103,12 +103,31 @@ typedef struct vv_policy {
        decline. index counts the matches of this policy, declined ones too. */
     vv_status (*replace)(void *ctx, vv_module *layer, int index, VV_OWNED vv_module **out);
     void *ctx;
+    /* Layers that are children of a module of this class are passed over: what wraps a layer of
+       `type` names itself here, so that applying twice is applying once. May be NULL. */
+    const vv_module_class *not_inside;
 } vv_policy;
 /* *count = layers replaced. New layers are not entered. The optimizer (may be NULL) afterwards
    holds exactly the tree's parameters: state of removed ones dropped, added ones in the removed
    ones' group. */
 VV_API VV_MUST_USE vv_status vv_module_replace(vv_module *root, const vv_policy *policies, int n,
                                                vv_optimizer *optimizer, int *count);
+
+/* ---- residual blocks: y = after(branch(x) + shortcut(x)) ---- */
+/* What a model tells about a block, so that methods can act on the branch. The function uses the
+   module's children only, by position: a method may put them under a module of its own class. */
+typedef struct vv_residual {
+    vv_node *(*branch)(vv_module *module, vv_graph *graph, vv_node *x);
+    int shortcut; /* index of the child that x goes through; -1, or no such child: x itself */
+    bool relu;    /* after the sum */
+} vv_residual;
+/* `residual` must live as long as the program (a static const). */
+VV_API void vv_module_set_residual(vv_module *module, const vv_residual *residual);
+VV_API VV_BORROWED const vv_residual *vv_module_residual(const vv_module *module); /* or NULL */
+/* The plain block: what its class's forward function does. */
+VV_API vv_node *vv_residual_forward(vv_module *module, vv_graph *graph, vv_node *x);
+/* The block's shortcut of x alone, without what comes after the sum. */
+VV_API vv_node *vv_residual_shortcut(vv_module *module, vv_graph *graph, vv_node *x);
 
 /* ---- initialisers, in the given order to every layer (models_data spec 1) ---- */
 /* names: "kaiming_normal", "kaiming_uniform", "xavier_uniform", "xavier_normal", "bn_uniform",

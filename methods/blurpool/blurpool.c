@@ -1,8 +1,6 @@
 /* blurpool.c - BlurPool (Zhang, arXiv 1904.11486): layers, surgery, method. */
 #include "blurpool.h"
 
-#include <vivace/memory.h>
-
 /* ---- the blur ---- */
 
 vv_node *vv_blur2d(vv_node *x, const int64_t stride[2])
@@ -145,27 +143,15 @@ vv_status vv_blur_max_pool_new(vv_module **out, const vv_pool_opts *opts)
 
 /* ---- surgery ---- */
 
-/* Convolutions inside a BlurConv2d: they keep a stride and must not be wrapped again. */
 typedef struct surgeon {
     const vv_blurpool_opts *opts;
-    const vv_module **inner;
-    int inner_count, convs, maxpools;
+    int convs, maxpools;
 } surgeon;
-
-static bool list_inner(void *ctx, const char *path, vv_module *module)
-{
-    surgeon *s = ctx;
-    (void)path;
-    if (vv_module_type(module) != &vv_blur_conv2d_class)
-        return true;
-    if (s->inner)
-        s->inner[s->inner_count] = vv_module_child(module, 0);
-    s->inner_count++;
-    return true;
-}
 
 static bool takes_conv(const vv_blurpool_opts *opts, vv_module *module)
 {
+    if (vv_module_type(module) != &vv_conv2d_class) /* other surgery may have been there */
+        return false;
     const vv_conv2d_layer *layer = vv_module_self(module);
     return opts->replace_convs && (layer->conv.stride[0] > 1 || layer->conv.stride[1] > 1) &&
            layer->in_channels >= opts->min_channels;
@@ -176,12 +162,7 @@ static vv_status replace_conv(void *ctx, vv_module *layer, int index, vv_module 
     const surgeon *s = ctx;
     (void)index;
     *out = NULL;
-    if (!takes_conv(s->opts, layer))
-        return VV_OK;
-    for (int i = 0; i < s->inner_count; i++)
-        if (s->inner[i] == layer)
-            return VV_OK;
-    return vv_blur_conv2d_new(out, layer, s->opts->blur_first);
+    return takes_conv(s->opts, layer) ? vv_blur_conv2d_new(out, layer, s->opts->blur_first) : VV_OK;
 }
 
 static vv_status replace_maxpool(void *ctx, vv_module *layer, int index, vv_module **out)
@@ -208,21 +189,15 @@ vv_status vv_apply_blurpool(vv_module *net, const vv_blurpool_opts *opts, vv_opt
 {
     surgeon s = {.opts = opts ? opts : &defaults};
     const vv_policy policies[] = {
-        {&vv_conv2d_class, replace_conv, &s},
-        {&vv_max_pool_class, replace_maxpool, &s},
+        {&vv_conv2d_class, replace_conv, &s, &vv_blur_conv2d_class},
+        {&vv_max_pool_class, replace_maxpool, &s, NULL},
     };
     if (count)
         *count = 0;
     if (!net)
         return vv_fail(VV_EINVAL, "blurpool: no net");
     VV_TRY(vv_fail_within(check(s.opts), "blurpool"));
-    vv_module_each(net, list_inner, &s);
-    VV_TRY(vv_alloc_array(&s.inner, (size_t)s.inner_count, sizeof *s.inner));
-    s.inner_count = 0;
-    vv_module_each(net, list_inner, &s);
-    vv_status status = vv_module_replace(net, policies, 2, optimizer, count);
-    vv_dealloc(s.inner);
-    return status;
+    return vv_module_replace(net, policies, 2, optimizer, count);
 }
 
 static bool count_match(void *ctx, const char *path, vv_module *module)

@@ -25,15 +25,17 @@ static vv_node *stem_forward(vv_module *module, vv_graph *graph, vv_node *x)
     return pool ? vv_module_forward(pool, graph, x) : x;
 }
 
-/* relu(x + conv, BN, ReLU, conv, BN of x). */
-static vv_node *block_forward(vv_module *module, vv_graph *graph, vv_node *x)
+/* conv, BN, ReLU, conv, BN; the block is relu(x + that). */
+static vv_node *branch(vv_module *module, vv_graph *graph, vv_node *x)
 {
     vv_node *y = vv_module_forward(vv_module_child(module, 0), graph, x);
 
     y = vv_relu(vv_module_forward(vv_module_child(module, 1), graph, y));
     y = vv_module_forward(vv_module_child(module, 2), graph, y);
-    return vv_relu(vv_add(vv_module_forward(vv_module_child(module, 3), graph, y), x));
+    return vv_module_forward(vv_module_child(module, 3), graph, y);
 }
+
+static const vv_residual residual = {branch, -1, true};
 
 enum { POOL = 6, FC }; /* after four stems and two blocks */
 
@@ -51,7 +53,7 @@ static vv_node *net_forward(vv_module *module, vv_graph *graph, vv_node *x)
 }
 
 static const vv_module_class stem_class = {"ConvBnRelu", stem_forward, NULL};
-static const vv_module_class block_class = {"BasicBlock", block_forward, NULL};
+static const vv_module_class block_class = {"BasicBlock", vv_residual_forward, NULL};
 static const vv_module_class net_class = {"ComposerResNet9", net_forward, NULL};
 
 static vv_status add_stem(vv_module *net, const char *name, int64_t in, int64_t out, bool pool)
@@ -78,6 +80,7 @@ static vv_status add_block(vv_module *net, const char *name, int64_t channels)
     vv_status status = VV_OK;
 
     VV_GO(vv_module_new(&block, &block_class, 0));
+    vv_module_set_residual(block, &residual);
     VV_GO(add_unit(block, "conv1", "bn1", channels, channels, 0.1));
     VV_GO(add_unit(block, "conv2", "bn2", channels, channels, 0.1));
     return vv_module_add_child(net, name, block);

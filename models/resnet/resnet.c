@@ -7,32 +7,33 @@
 
 /* ---- blocks ---- */
 
-static vv_node *block_forward(vv_module *module, vv_graph *graph, vv_node *x, int convs)
+static vv_node *units_forward(vv_module *module, vv_graph *graph, vv_node *y, int convs)
 {
-    vv_module *downsample = vv_module_child(module, 2 * convs); /* NULL where it keeps the shape */
-    vv_node *y = x;
-
     for (int i = 0; i < convs; i++) {
         y = vv_module_forward(vv_module_child(module, 2 * i), graph, y);
         y = vv_module_forward(vv_module_child(module, 2 * i + 1), graph, y);
         if (i < convs - 1)
             y = vv_relu(y);
     }
-    return vv_relu(vv_add(y, downsample ? vv_module_forward(downsample, graph, x) : x));
+    return y;
 }
 
-static vv_node *basic_forward(vv_module *module, vv_graph *graph, vv_node *x)
+static vv_node *basic_branch(vv_module *module, vv_graph *graph, vv_node *x)
 {
-    return block_forward(module, graph, x, 2);
+    return units_forward(module, graph, x, 2);
 }
 
-static vv_node *bottleneck_forward(vv_module *module, vv_graph *graph, vv_node *x)
+static vv_node *bottleneck_branch(vv_module *module, vv_graph *graph, vv_node *x)
 {
-    return block_forward(module, graph, x, 3);
+    return units_forward(module, graph, x, 3);
 }
 
-const vv_module_class vv_basic_block_class = {"BasicBlock", basic_forward, NULL};
-const vv_module_class vv_bottleneck_class = {"Bottleneck", bottleneck_forward, NULL};
+/* "downsample", where the shape changes, comes after the convolutions and their norms. */
+static const vv_residual basic_parts = {basic_branch, 4, true};
+static const vv_residual bottleneck_parts = {bottleneck_branch, 6, true};
+
+const vv_module_class vv_basic_block_class = {"BasicBlock", vv_residual_forward, NULL};
+const vv_module_class vv_bottleneck_class = {"Bottleneck", vv_residual_forward, NULL};
 
 /* Convolution "conv<number>" with "same" padding, and its batch norm "bn<number>". */
 typedef struct vvi_unit {
@@ -101,6 +102,7 @@ static vv_status block_new(vv_module **out, const vvi_block *b)
 
     *out = NULL;
     VV_GO(vv_module_new(&block, b->bottleneck ? &vv_bottleneck_class : &vv_basic_block_class, 0));
+    vv_module_set_residual(block, b->bottleneck ? &bottleneck_parts : &basic_parts);
     for (int i = 0; i < (b->bottleneck ? 3 : 2); i++)
         VV_GO(add_unit(block, b->bottleneck ? &bottleneck[i] : &basic[i]));
     VV_GO(add_downsample(block, b));

@@ -39,15 +39,16 @@ out:
     return status;
 }
 
-/* x + two units of x; no ReLU after the sum. */
-static vv_node *residual_forward(vv_module *module, vv_graph *graph, vv_node *x)
+/* Two units; the block is x + that, with no ReLU after the sum. */
+static vv_node *branch(vv_module *module, vv_graph *graph, vv_node *x)
 {
     vv_node *y = vv_module_forward(vv_module_child(module, 0), graph, x);
 
-    return vv_add(x, vv_module_forward(vv_module_child(module, 1), graph, y));
+    return vv_module_forward(vv_module_child(module, 1), graph, y);
 }
 
-static const vv_module_class residual_class = {"Residual", residual_forward, NULL};
+static const vv_residual parts = {branch, -1, false};
+static const vv_module_class residual_class = {"Residual", vv_residual_forward, NULL};
 
 static vv_status residual_new(vv_module **out, int64_t channels)
 {
@@ -56,6 +57,7 @@ static vv_status residual_new(vv_module **out, int64_t channels)
 
     *out = NULL;
     VV_GO(vv_module_new(&residual, &residual_class, 0));
+    vv_module_set_residual(residual, &parts);
     VV_GO(unit_new(&part, channels, channels, false));
     VV_GO(vv_module_add_child(residual, "0", part));
     VV_GO(unit_new(&part, channels, channels, false));

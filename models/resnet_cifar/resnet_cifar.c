@@ -7,18 +7,18 @@
 
 enum { CONV1, BN1, CONV2, BN2, DOWNSAMPLE };
 
-static vv_node *block_forward(vv_module *module, vv_graph *graph, vv_node *x)
+static vv_node *branch(vv_module *module, vv_graph *graph, vv_node *x)
 {
-    vv_module *downsample = vv_module_child(module, DOWNSAMPLE); /* NULL where it keeps the shape */
     vv_node *y = vv_module_forward(vv_module_child(module, CONV1), graph, x);
 
     y = vv_relu(vv_module_forward(vv_module_child(module, BN1), graph, y));
     y = vv_module_forward(vv_module_child(module, CONV2), graph, y);
-    y = vv_module_forward(vv_module_child(module, BN2), graph, y);
-    return vv_relu(vv_add(y, downsample ? vv_module_forward(downsample, graph, x) : x));
+    return vv_module_forward(vv_module_child(module, BN2), graph, y);
 }
 
-const vv_module_class vv_cifar_block_class = {"CifarBlock", block_forward, NULL};
+static const vv_residual residual = {branch, DOWNSAMPLE, true};
+
+const vv_module_class vv_cifar_block_class = {"CifarBlock", vv_residual_forward, NULL};
 
 static vv_status add_unit(vv_module *module, const char *conv_name, const char *bn_name, int64_t in,
                           int64_t out, int64_t kernel, int64_t stride)
@@ -53,6 +53,7 @@ static vv_status block_new(vv_module **out, int64_t in, int64_t filters, int64_t
 
     *out = NULL;
     VV_GO(vv_module_new(&block, &vv_cifar_block_class, 0));
+    vv_module_set_residual(block, &residual);
     VV_GO(add_unit(block, "conv1", "bn1", in, filters, 3, stride));
     VV_GO(add_unit(block, "conv2", "bn2", filters, filters, 3, 1));
     if (stride != 1 || in != filters)

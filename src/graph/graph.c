@@ -92,6 +92,16 @@ void vv_graph_set_rng(vv_graph *g, uint64_t seed, uint64_t step, int64_t first_i
     g->first_item = first_item;
 }
 
+vv_node *vv_graph_fail(vv_graph *g, vv_status status)
+{
+    return vvi_node_fail(g, status, "%s", vv_error());
+}
+
+vv_rng vv_graph_rng(vv_graph *g)
+{
+    return vv_rng_at2(g->seed, "graph", g->step, (uint32_t)vvi_graph_next_random(g));
+}
+
 void vv_graph_set_updates(vv_graph *g, bool on)
 {
     g->updates_on = on;

@@ -29,6 +29,7 @@ struct vv_module {
     int refs;
     int links; /* slots of parents that hold it; above 1 = shared */
     bool training;
+    const vv_residual *residual; /* NULL = not a residual block */
     char scope[VVI_NAME_BYTES]; /* name under which a parent took it last, "" for a root */
     vvi_slots children, params, buffers;
 };

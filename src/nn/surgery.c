@@ -94,13 +94,15 @@ static vv_status check_replacement(const vvi_surgery *s, const vv_module *old,
 }
 
 /* *out = the first replacement a policy gives, NULL if all decline. */
-static vv_status ask_policies(vvi_surgery *s, vv_module *layer, vv_module **out)
+static vv_status ask_policies(vvi_surgery *s, const vv_module *parent, vv_module *layer,
+                              vv_module **out)
 {
     *out = NULL;
     for (int i = 0; i < s->n_policies && !*out; i++) {
         const vv_policy *policy = &s->policies[i];
 
-        if (layer->type != policy->type)
+        if (layer->type != policy->type ||
+            (policy->not_inside && parent->type == policy->not_inside))
             continue;
         VV_TRY(policy->replace(policy->ctx, layer, s->matches[i]++, out));
     }
@@ -117,7 +119,7 @@ static vv_status operate(vvi_surgery *s, vv_module *parent)
         if (is_done(s, layer))
             continue;
         VV_TRY(mark_done(s, layer));
-        VV_TRY(ask_policies(s, layer, &replacement));
+        VV_TRY(ask_policies(s, parent, layer, &replacement));
         if (!replacement) {
             VV_TRY(operate(s, layer));
             continue;

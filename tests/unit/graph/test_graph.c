@@ -75,6 +75,40 @@ static void test_errors_stick(void **state)
     vv_graph_free(g);
 }
 
+/* A layer's own failure sticks like an op's, with the scope before it; the first one stays. */
+static void test_own_failures_stick(void **state)
+{
+    (void)state;
+    vv_graph *g = new_graph();
+    vv_graph_push_scope(g, "layer2");
+    assert_null(vv_graph_fail(g, vv_fail(VV_EUNSUPPORTED, "no such thing")));
+    vv_graph_pop_scope(g);
+    assert_null(vv_graph_fail(g, vv_fail(VV_EINVAL, "another")));
+    assert_fails(vv_graph_status(g), VV_EUNSUPPORTED);
+    assert_says("layer2: no such thing");
+    vv_graph_free(g);
+}
+
+/* Draws while building are a function of (seed, step, order), whatever the first row. */
+static void test_decisions_are_replayed(void **state)
+{
+    (void)state;
+    vv_graph *g = new_graph();
+    uint64_t draws[4][2];
+    for (int i = 0; i < 4; i++) {
+        vv_graph_reset(g);
+        vv_graph_set_rng(g, i == 3 ? 8 : 7, i == 2 ? 6 : 5, i);
+        for (int k = 0; k < 2; k++) {
+            vv_rng rng = vv_graph_rng(g);
+            draws[i][k] = vv_rng_u64(&rng);
+        }
+    }
+    assert_memory_equal(draws[0], draws[1], sizeof draws[0]);
+    assert_true(draws[0][0] != draws[0][1]);
+    assert_true(draws[0][0] != draws[2][0] && draws[0][0] != draws[3][0]);
+    vv_graph_free(g);
+}
+
 static double step(vv_graph *g, vv_tensor *t, double scale)
 {
     vv_graph_reset(g);
@@ -312,6 +346,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lazy_and_minimal),
         cmocka_unit_test(test_errors_stick),
+        cmocka_unit_test(test_own_failures_stick),
+        cmocka_unit_test(test_decisions_are_replayed),
         cmocka_unit_test(test_plans_are_shared_and_second_step_allocates_nothing),
         cmocka_unit_test(test_two_equal_structures_in_one_step),
         cmocka_unit_test(test_bind_and_update),

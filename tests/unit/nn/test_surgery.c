@@ -60,7 +60,7 @@ static void shared_layers_are_replaced_once_and_rewired(void **state)
     vv_module *root = tree_new();
     vv_module *first = vv_module_find(root, "0"), *second = vv_module_find(root, "1.0");
     record r = {.decline = -1, .fail = -1};
-    const vv_policy policy = {&vv_linear_class, replace, &r};
+    const vv_policy policy = {&vv_linear_class, replace, &r, NULL};
     int count = 0;
 
     assert_ok(vv_module_replace(root, &policy, 1, NULL, &count));
@@ -82,7 +82,7 @@ static void the_index_counts_declined_matches(void **state)
     (void)state;
     vv_module *root = new_sequential();
     record r = {.decline = 1, .fail = -1};
-    const vv_policy policy = {&vv_linear_class, replace, &r};
+    const vv_policy policy = {&vv_linear_class, replace, &r, NULL};
     int count = 0;
 
     for (int i = 0; i < 3; i++)
@@ -103,9 +103,9 @@ static void the_first_policy_that_gives_a_layer_wins(void **state)
     vv_module *root = new_sequential();
     record a = {.decline = 0, .fail = -1}, b = {.decline = -1, .fail = -1};
     record c = {.decline = -1, .fail = -1};
-    const vv_policy policies[] = {{&vv_linear_class, replace, &a},
-                                  {&vv_linear_class, replace, &b},
-                                  {&vv_identity_class, replace, &c}};
+    const vv_policy policies[] = {{&vv_linear_class, replace, &a, NULL},
+                                  {&vv_linear_class, replace, &b, NULL},
+                                  {&vv_identity_class, replace, &c, NULL}};
 
     assert_ok(vv_sequential_push(root, VV_OK, new_linear(2, 2)));
     assert_ok(vv_sequential_push(root, VV_OK, new_linear(2, 2)));
@@ -123,7 +123,8 @@ static void the_root_stays_and_new_layers_are_not_entered(void **state)
     (void)state;
     vv_module *root = new_sequential();
     record r = {.decline = -1, .fail = -1, .wrap = true};
-    const vv_policy both[] = {{&vv_linear_class, replace, &r}, {&vv_sequential_class, replace, &r}};
+    const vv_policy both[] = {{&vv_linear_class, replace, &r, NULL},
+                              {&vv_sequential_class, replace, &r, NULL}};
     vv_module *linear = new_linear(2, 2);
     int count = 0;
 
@@ -143,7 +144,7 @@ static void a_wrapped_shared_layer_stays_inside_its_wrapper(void **state)
     (void)state;
     vv_module *root = tree_new(), *linear = vv_module_find(root, "0");
     record r = {.decline = -1, .fail = -1, .wrap = true};
-    const vv_policy policy = {&vv_linear_class, replace, &r};
+    const vv_policy policy = {&vv_linear_class, replace, &r, NULL};
 
     assert_ok(vv_module_replace(root, &policy, 1, NULL, NULL));
     assert_ptr_equal(vv_module_find(root, "0"), vv_module_find(root, "1.1"));
@@ -167,9 +168,9 @@ static void a_failure_leaves_the_tree_as_it_was(void **state)
     vv_module *root = tree_new();
     vv_module *first = vv_module_find(root, "0"), *second = vv_module_find(root, "1.0");
     record r = {.decline = -1, .fail = 1};
-    const vv_policy policy = {&vv_linear_class, replace, &r};
-    const vv_policy cyclic = {&vv_identity_class, swallow_parent, vv_module_find(root, "1")};
-    const vv_policy none = {&vv_linear_class, NULL, NULL};
+    const vv_policy policy = {&vv_linear_class, replace, &r, NULL};
+    const vv_policy cyclic = {&vv_identity_class, swallow_parent, vv_module_find(root, "1"), NULL};
+    const vv_policy none = {&vv_linear_class, NULL, NULL, NULL};
     int count = 7;
 
     assert_fails(vv_module_replace(root, &policy, 1, NULL, &count), VV_EUNSUPPORTED);
@@ -198,7 +199,7 @@ static void the_optimizer_follows(void **state)
     (void)state;
     vv_module *root = tree_new(), *bn = NULL;
     vv_optimizer *optimizer = NULL;
-    const vv_policy policy = {&vv_linear_class, new_linear_for, NULL};
+    const vv_policy policy = {&vv_linear_class, new_linear_for, NULL, NULL};
     int count = 0;
 
     assert_ok(vv_batch_norm_new(&bn, 4, 1e-5, 0.1));
@@ -218,7 +219,7 @@ static vv_status operate(void *ctx)
     vv_module *root = NULL, *part = NULL;
     const vv_module *before[2];
     record r = {.decline = -1, .fail = -1, .wrap = true};
-    const vv_policy policy = {&vv_linear_class, replace, &r};
+    const vv_policy policy = {&vv_linear_class, replace, &r, NULL};
     vv_status status = VV_OK;
 
     (void)ctx;
@@ -234,6 +235,26 @@ static vv_status operate(void *ctx)
 out:
     vv_module_free(root);
     return status;
+}
+
+/* Layers inside a module of the class named by not_inside are passed over and not counted. */
+static void a_second_pass_finds_nothing_inside_its_own_wrappers(void **state)
+{
+    (void)state;
+    vv_module *root = new_sequential(), *inner = new_sequential();
+    record r = {.decline = -1, .fail = -1};
+    const vv_policy policy = {&vv_linear_class, replace, &r, &vv_identity_class};
+    const vv_policy outside = {&vv_linear_class, replace, &r, &vv_sequential_class};
+    int count = 7;
+
+    assert_ok(vv_sequential_push(inner, VV_OK, new_linear(2, 2)));
+    assert_ok(vv_sequential_push(root, VV_OK, inner));
+    assert_ok(vv_module_replace(root, &outside, 1, NULL, &count));
+    assert_int_equal(count, 0);
+    assert_int_equal(r.count, 0);
+    assert_ok(vv_module_replace(root, &policy, 1, NULL, &count));
+    assert_int_equal(count, 1);
+    vv_module_free(root);
 }
 
 static void nothing_leaks_when_allocations_fail(void **state)
@@ -252,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_wrapped_shared_layer_stays_inside_its_wrapper),
         cmocka_unit_test(a_failure_leaves_the_tree_as_it_was),
         cmocka_unit_test(the_optimizer_follows),
+        cmocka_unit_test(a_second_pass_finds_nothing_inside_its_own_wrappers),
         cmocka_unit_test(nothing_leaks_when_allocations_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
