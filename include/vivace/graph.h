@@ -27,6 +27,15 @@ typedef enum vv_precision {
     VV_PRECISION_AUTO,     /* amp_bf16 where the CPU has the instructions, else fp32 */
 } vv_precision;
 
+/* Activation checkpointing: what the forward part computed is dropped and computed again where the
+   backward part reads it. Results are the same bits; random nodes draw the same numbers and
+   vv_update happens once. */
+typedef enum vv_recompute {
+    VV_RECOMPUTE_OFF,
+    VV_RECOMPUTE_AUTO, /* as little as brings a plan under the limit; nothing if it is already */
+    VV_RECOMPUTE_FULL, /* the least memory that running no instruction more than twice can reach */
+} vv_recompute;
+
 typedef struct vv_graph_opts {
     const vv_backend *backend; /* NULL = the best one compiled in (vv_backend_default) */
     vv_precision precision;    /* VV_PRECISION_FP32 */
@@ -60,6 +69,12 @@ VV_API void vv_graph_set_rng(vv_graph *graph, uint64_t seed, uint64_t step, int6
 VV_API vv_rng vv_graph_rng(vv_graph *graph);
 /* Switches vv_update off (second pass of SAM, evaluation) or on (default). */
 VV_API void vv_graph_set_updates(vv_graph *graph, bool on);
+/* Planning without effect: vv_update is planned but its tensors stay as they are. */
+VV_API void vv_graph_set_dry(vv_graph *graph, bool on);
+/* How plans made from now on may save memory: with AUTO, where the slab would take more than
+   `slab_limit` bytes (0 = no limit). A plan that cannot be brought under the limit is made as small
+   as it gets; vv_graph_plan_cost tells. Off in a new graph. */
+VV_API void vv_graph_set_memory(vv_graph *graph, vv_recompute mode, size_t slab_limit);
 /* Names put before each node's own name in errors and profiles ("layer1.0.conv1"). */
 VV_API void vv_graph_push_scope(vv_graph *graph, const char *name);
 VV_API void vv_graph_pop_scope(vv_graph *graph);
@@ -118,12 +133,20 @@ typedef struct vv_graph_stats {
     int64_t run_count;     /* vv_eval calls that ran something */
     int64_t flops;         /* of the last run: multiply-adds count 2 */
     int64_t kept_bytes;    /* kept by reads in the middle of a step, last step */
+    int64_t recompute_flops; /* of the last run: what ran a second time; not in `flops` */
 } vv_graph_stats;
 VV_API void vv_graph_get_stats(const vv_graph *graph, vv_graph_stats *out);
 
-/* Memory (slab bytes) that evaluating the nodes would plan, without running. */
-VV_API VV_MUST_USE vv_status vv_graph_plan_bytes(vv_graph *graph, vv_node *const *nodes, int count,
-                                                 size_t *slab_bytes, int64_t *flops);
+/* What evaluating the nodes would take, without running. */
+typedef struct vv_plan_cost {
+    size_t slab_bytes;       /* between instructions */
+    size_t result_bytes;     /* values handed out in tensors of the graph's own */
+    size_t whole_bytes;      /* slab_bytes if nothing were computed twice */
+    int64_t flops;           /* each instruction once: multiply-adds count 2 */
+    int64_t recompute_flops; /* more, of what is computed twice */
+} vv_plan_cost;
+VV_API VV_MUST_USE vv_status vv_graph_plan_cost(vv_graph *graph, vv_node *const *nodes, int count,
+                                                vv_plan_cost *out);
 
 /* Time per op kind since the last clear, in profile mode: calls fn for each kind that ran. */
 typedef void (*vv_profile_fn)(void *ctx, const char *op, const char *kernel, int64_t calls,

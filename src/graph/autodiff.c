@@ -77,6 +77,8 @@ vv_status vv_grad_from(vv_graph *g, vv_node *loss, vv_node *loss_grad, vv_node *
     VV_TRY(vv_graph_status(g));
     if (!loss || !loss_grad)
         return vv_fail(VV_EINVAL, "grad: no loss was given");
+    if (!g->backward_id)
+        g->backward_id = g->node_count;
     walk w = {.g = g, .last = loss->id};
     size_t n = (size_t)loss->id + 1;
     w.active = vvi_arena_alloc(&g->arena, n * sizeof *w.active);

@@ -25,6 +25,7 @@ vv_status vv_graph_new(vv_graph **out, const vv_graph_opts *opts)
     else if (g->opts.precision == VV_PRECISION_AUTO)
         g->opts.precision = vv_cpu_has_bf16() ? VV_PRECISION_AMP_BF16 : VV_PRECISION_FP32;
     g->updates_on = true;
+    g->slab_limit = SIZE_MAX;
     *out = g;
     return VV_OK;
 }
@@ -42,6 +43,7 @@ static void drop_nodes(vv_graph *g)
     g->update_count = 0;
     g->node_count = 0;
     g->mark = 0;
+    g->backward_id = 0;
     g->leaf_map = NULL;
     g->leaf_capacity = g->leaf_count = 0;
 }
@@ -107,6 +109,17 @@ void vv_graph_set_updates(vv_graph *g, bool on)
     g->updates_on = on;
 }
 
+void vv_graph_set_dry(vv_graph *g, bool on)
+{
+    g->dry = on;
+}
+
+void vv_graph_set_memory(vv_graph *g, vv_recompute mode, size_t slab_limit)
+{
+    g->recompute = mode;
+    g->slab_limit = slab_limit ? slab_limit : SIZE_MAX;
+}
+
 void vv_graph_push_scope(vv_graph *g, const char *name)
 {
     size_t used = strlen(g->scope);
@@ -155,6 +168,11 @@ static bool grow_leaf_map(vv_graph *g)
     g->leaf_map = map;
     g->leaf_capacity = capacity;
     return true;
+}
+
+bool vvi_graph_has_leaf(vv_graph *g, const vv_tensor *tensor)
+{
+    return g->leaf_capacity && g->leaf_map[leaf_slot(g->leaf_map, g->leaf_capacity, tensor)];
 }
 
 vv_node *vv_leaf(vv_graph *g, vv_tensor *tensor)

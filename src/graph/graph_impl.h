@@ -5,6 +5,9 @@
 #include "base/arena.h"
 #include "graph/node.h"
 
+/* Plans kept at once; beyond them the one not used for longest goes. */
+#define VVI_MOST_PLANS 64
+
 typedef struct vvi_plan vvi_plan;
 
 /* What vv_bind_output asked for. */
@@ -29,6 +32,7 @@ struct vv_graph {
     vv_node *first, *last;
     uint32_t node_count;
     uint32_t mark; /* last traversal's */
+    uint32_t backward_id; /* first node of the backward part; 0 = there is none */
     vv_node **leaf_map; /* open addressing over tensor pointers; in the arena */
     uint32_t leaf_capacity, leaf_count;
     vvi_update *updates; /* heap, reused */
@@ -38,6 +42,7 @@ struct vv_graph {
     vv_status status;
     char error[512];
     bool updates_on;
+    bool dry; /* vv_update is planned, never done */
     uint64_t seed, step;
     int64_t first_item, random_count;
     char scope[256];
@@ -48,15 +53,21 @@ struct vv_graph {
 
     vvi_plan **plans; /* heap */
     int plan_count, plan_capacity;
+    uint64_t plan_clock;
     vvi_plan *last_plan;
     char *slab;
     size_t slab_bytes;
+    vv_recompute recompute;
+    size_t slab_limit;
     vv_graph_stats stats;
 };
 
 vv_status vvi_graph_set_error(vv_graph *g, vv_status status);
 /* Eager mode: runs the node made last, if any. */
 void vvi_graph_flush(vv_graph *g);
+
+/* Whether the tensor is a leaf of this step. */
+bool vvi_graph_has_leaf(vv_graph *g, const vv_tensor *tensor);
 
 /* autodiff.c, op_table.c */
 vvi_grad_fn vvi_op_grad(vv_op op);

@@ -50,6 +50,7 @@ vvi_instr *vvi_plan_insert(vvi_plan *plan, int at, vv_op op, int n_in, int n_out
     plan->instr_count++;
     vvi_instr *instr = &plan->instrs[at];
     memset(instr, 0, sizeof *instr);
+    instr->backward = at + 1 < plan->instr_count && plan->instrs[at + 1].backward;
     instr->op = op;
     instr->n_in = n_in;
     instr->n_out = n_out;
@@ -101,7 +102,8 @@ void vvi_plan_free(vvi_plan *plan)
     if (!plan)
         return;
     for (int i = 0; i < plan->instr_count; i++)
-        if (plan->instrs[i].kernel && plan->instrs[i].kernel->release && plan->instrs[i].state)
+        if (!plan->instrs[i].again && plan->instrs[i].kernel && plan->instrs[i].kernel->release &&
+            plan->instrs[i].state)
             plan->instrs[i].kernel->release(plan->instrs[i].state);
     for (int i = 0; i < plan->result_count; i++)
         vv_tensor_free(plan->results[i].tensor);
@@ -147,10 +149,22 @@ static void put_int(signature *s, int64_t value)
     put(s, &value, sizeof value);
 }
 
+/* Where the backward part begins among the needed nodes. */
+static int first_backward(const vvi_request *r)
+{
+    int i = 0;
+    while (i < r->node_count && (!r->g->backward_id || r->nodes[i]->id < r->g->backward_id))
+        i++;
+    return i;
+}
+
 static vv_status write_signature(const vvi_request *r, signature *s)
 {
     put_int(s, r->g->opts.precision);
     put_int(s, (r->g->opts.fuse ? 1 : 0) + (r->g->opts.in_place ? 2 : 0));
+    put_int(s, r->recompute);
+    put_int(s, r->recompute == VV_RECOMPUTE_AUTO ? (int64_t)r->g->slab_limit : 0);
+    put_int(s, r->recompute == VV_RECOMPUTE_OFF ? 0 : first_backward(r));
     for (int i = 0; i < r->node_count; i++) {
         const vv_node *node = r->nodes[i];
         bool source = vvi_node_is_source(node);
@@ -214,6 +228,7 @@ static bool build_node(vvi_plan *plan, const vv_node *node, int *value_of)
     if (!instr)
         return false;
     instr->attr = node->attr;
+    instr->backward = node->graph->backward_id && node->id >= node->graph->backward_id;
     instr->name = vvi_arena_text(&plan->arena, node->name);
     if (!instr->name)
         return false;
@@ -409,11 +424,28 @@ static vv_status make_plan(const vvi_request *r, vvi_plan *plan)
         VV_TRY(vvi_pass_fuse_chains(plan));
     for (int i = 0; i < plan->instr_count; i++)
         VV_TRY(choose_kernel(r->g, plan, &plan->instrs[i]));
-    return vvi_pass_memory(plan, r->g->opts.in_place);
+    return vvi_pass_recompute(plan, r->recompute, r->g->slab_limit, r->g->opts.in_place);
+}
+
+/* Structures that change all the time (a random depth, new sizes) must not fill the memory. While
+   times are measured, all are kept: the plans hold them. */
+static void forget_oldest(vv_graph *g)
+{
+    if (g->plan_count < VVI_MOST_PLANS || g->opts.profile)
+        return;
+    int oldest = 0;
+    for (int i = 1; i < g->plan_count; i++)
+        if (g->plans[i]->last_use < g->plans[oldest]->last_use)
+            oldest = i;
+    if (g->last_plan == g->plans[oldest])
+        g->last_plan = NULL;
+    vvi_plan_free(g->plans[oldest]);
+    g->plans[oldest] = g->plans[--g->plan_count];
 }
 
 static vv_status remember(vv_graph *g, vvi_plan *plan)
 {
+    forget_oldest(g);
     if (g->plan_count == g->plan_capacity) {
         int capacity = g->plan_capacity ? 2 * g->plan_capacity : 16;
         VV_TRY(vv_realloc_array(&g->plans, (size_t)capacity, sizeof(vvi_plan *)));
@@ -437,6 +469,7 @@ vv_status vvi_plan_get(const vvi_request *r, vvi_plan **out)
         vvi_plan *plan = g->plans[i];
         if (plan->hash == hash && plan->signature_bytes == s.count &&
             memcmp(plan->signature, s.bytes, s.count) == 0) {
+            plan->last_use = ++g->plan_clock;
             *out = plan;
             return VV_OK;
         }
@@ -450,6 +483,7 @@ vv_status vvi_plan_get(const vvi_request *r, vvi_plan **out)
     plan->signature_bytes = s.count;
     VV_GO(make_plan(r, plan));
     VV_GO(remember(g, plan));
+    plan->last_use = ++g->plan_clock;
     *out = plan;
     return VV_OK;
 out:

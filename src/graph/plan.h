@@ -31,6 +31,8 @@ typedef struct vvi_instr {
     const vv_fused *fused;
     const char *name;
     bool dead;
+    bool backward; /* belongs to the backward part */
+    bool again;    /* second run: kernel and state belong to the first */
     const vv_kernel *kernel;
     void *state;
     size_t scratch_bytes, scratch_offset;
@@ -59,7 +61,10 @@ struct vvi_plan {
     vvi_result *results;
     int result_count;
     size_t slab_bytes;
-    int64_t flops;
+    size_t whole_bytes;      /* slab if nothing were computed twice */
+    int64_t flops;           /* of the instructions, each once */
+    int64_t recompute_flops; /* of what runs a second time */
+    uint64_t last_use;       /* clock of the graph's plans: the oldest is forgotten */
 };
 
 /* What a plan is asked to compute. */
@@ -69,6 +74,7 @@ typedef struct vvi_request {
     int node_count;
     vv_node **outs;
     int out_count;
+    vv_recompute recompute;
 } vvi_request;
 
 /* plan.c */
@@ -86,6 +92,9 @@ vv_status vvi_pass_precision(vvi_plan *plan);
 /* pass_fuse_norm.c, pass_fuse_chains.c */
 vv_status vvi_pass_fuse_norm(vvi_plan *plan);
 vv_status vvi_pass_fuse_chains(vvi_plan *plan);
+/* pass_recompute.c: activations dropped and computed again where memory is short; does the memory
+   pass too. */
+vv_status vvi_pass_recompute(vvi_plan *plan, vv_recompute mode, size_t limit, bool in_place);
 /* pass_memory.c: kernels' in-place wishes, lifetimes, offsets. */
 vv_status vvi_pass_memory(vvi_plan *plan, bool in_place);
 

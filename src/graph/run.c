@@ -106,6 +106,7 @@ vv_status vvi_plan_run(vv_graph *g, vvi_plan *plan, void *const *leaf_data, vv_t
     }
     g->stats.run_count++;
     g->stats.flops = plan->flops;
+    g->stats.recompute_flops = plan->recompute_flops;
     g->last_plan = plan;
     return VV_OK;
 }
@@ -139,6 +140,16 @@ static void mark_needed(vv_graph *g, vv_node **stack, int depth)
             }
         }
     }
+}
+
+/* A result written over a leaf that the graph reads: what is computed again would read the new
+   value. */
+static bool writes_leaf(vv_graph *g)
+{
+    for (const vvi_binding *b = g->bindings; b && g->recompute != VV_RECOMPUTE_OFF; b = b->next)
+        if (!b->done && vvi_graph_has_leaf(g, b->tensor))
+            return true;
+    return false;
 }
 
 /* Collects the request's nodes; outs without a value, each once. */
@@ -177,6 +188,7 @@ static vv_status collect(vv_graph *g, vv_node *const *nodes, int count, vvi_requ
         r->outs[r->out_count++] = node;
         stack[depth++] = node;
     }
+    r->recompute = writes_leaf(g) ? VV_RECOMPUTE_OFF : g->recompute;
     mark_needed(g, stack, depth);
     for (vv_node *node = g->first; node; node = node->next_made) {
         if (node->mark != g->mark)
@@ -189,7 +201,7 @@ static vv_status collect(vv_graph *g, vv_node *const *nodes, int count, vvi_requ
 
 static void apply_updates(vv_graph *g)
 {
-    for (int i = 0; i < g->update_count; i++) {
+    for (int i = 0; i < g->update_count && !g->dry; i++) {
         vvi_update *update = &g->updates[i];
         if (update->done || !update->node->tensor)
             continue;
@@ -346,11 +358,9 @@ vv_status vv_node_keep(vv_node *node, vv_tensor **out)
     return VV_OK;
 }
 
-vv_status vv_graph_plan_bytes(vv_graph *g, vv_node *const *nodes, int count, size_t *slab_bytes,
-                              int64_t *flops)
+vv_status vv_graph_plan_cost(vv_graph *g, vv_node *const *nodes, int count, vv_plan_cost *out)
 {
-    *slab_bytes = 0;
-    *flops = 0;
+    *out = (vv_plan_cost){0};
     VV_TRY(vv_graph_status(g));
     vvi_request r;
     VV_TRY(collect(g, nodes, count, &r));
@@ -358,7 +368,12 @@ vv_status vv_graph_plan_bytes(vv_graph *g, vv_node *const *nodes, int count, siz
         return VV_OK;
     vvi_plan *plan;
     VV_TRY(vvi_plan_get(&r, &plan));
-    *slab_bytes = plan->slab_bytes;
-    *flops = plan->flops;
+    out->slab_bytes = plan->slab_bytes;
+    out->whole_bytes = plan->whole_bytes;
+    out->flops = plan->flops;
+    out->recompute_flops = plan->recompute_flops;
+    for (int i = 0; i < plan->result_count; i++)
+        if (!plan->results[i].bound)
+            out->result_bytes += plan->values[plan->results[i].value].bytes;
     return VV_OK;
 }

@@ -244,6 +244,7 @@ vv_status vvi_step_probe(vv_trainer *t, int64_t rows, size_t *slab_bytes, int64_
     bool image = spec->input_dtype == VV_U8 && spec->input_ndim == 3;
     vv_dtype dtype = image ? VV_F32 : spec->input_dtype;
     vv_tensor *input = NULL, *target = NULL;
+    vv_plan_cost cost = {0};
     vv_status status = VV_OK;
     VV_GO(zero_tensor(&input, dtype, rows, spec->input_ndim, spec->input_shape));
     VV_GO(zero_tensor(&target, spec->target_dtype, rows, spec->target_ndim, spec->target_shape));
@@ -256,7 +257,11 @@ vv_status vvi_step_probe(vv_trainer *t, int64_t rows, size_t *slab_bytes, int64_
     VV_GO(vv_graph_status(t->graph));
     VV_GO(backward(t));
     if (slab_bytes)
-        VV_GO(vv_graph_plan_bytes(t->graph, t->nodes, 1 + t->param_count, slab_bytes, flops));
+        VV_GO(vv_graph_plan_cost(t->graph, t->nodes, 1 + t->param_count, &cost));
+    if (slab_bytes)
+        *slab_bytes = cost.slab_bytes;
+    if (flops)
+        *flops = cost.flops;
 out:
     if (status != VV_OK)
         vv_fail_within(status, "a training step with the data's shapes");
