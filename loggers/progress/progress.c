@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define BAR_CELLS 24
@@ -19,6 +20,8 @@ static const vv_field fields[] = {
      offsetof(vv_progress_opts, style), "auto", 0, 0, styles},
     {"interval", "Seconds between two lines (style lines).", VV_FIELD_FLOAT,
      offsetof(vv_progress_opts, interval), "10", 0, 86400, NULL},
+    {"usd_per_hour", "Price of the machine, for the cost so far; 0 = unknown.", VV_FIELD_FLOAT,
+     offsetof(vv_progress_opts, usd_per_hour), "0", 0, 1e9, NULL},
     {.name = NULL},
 };
 
@@ -26,9 +29,11 @@ typedef struct progress {
     FILE *out;
     bool bar, drawn; /* drawn: the cursor stands in an unfinished line */
     double started, last; /* clock at the fit's start and at the last output */
-    int64_t first_batch, first_sample;
-    double first_seconds;
-    vv_str metrics; /* of the evaluation that runs: " accuracy 0.9" */
+    int64_t first_sample;
+    double first_progress, first_seconds;
+    double usd;     /* last cost that was logged; NaN = none */
+    vv_str metrics; /* of the evaluation that runs: "  eval/accuracy 0.9000" */
+    vv_str standing; /* of the last round of evaluations */
 } progress;
 
 const char *vv_progress_time(double seconds, char *buf, size_t buf_bytes)
@@ -60,47 +65,103 @@ static vv_status say(progress *p, const char *text)
     return VV_OK;
 }
 
-static void describe(const progress *p, const vv_state *s, vv_str *out)
+/* What was paid so far: what a callback logs, else the time since the start by the price. */
+static double cost(const vv_logger *logger, double wall_seconds)
 {
-    char left[32];
-    double seconds = s->time.total_seconds - p->first_seconds;
-    double rate = seconds > 0.0 ? (double)(s->time.sample - p->first_sample) / seconds : 0.0;
-    int64_t done = s->time.batch - p->first_batch;
-    int64_t rest = s->axis.total_batches - s->time.batch;
-    double eta = done > 0 ? (vv_clock() - p->started) / (double)done * (double)rest : (double)NAN;
-    vv_str_addf(out, "%3.0f%%  epoch %lld  batch %lld/%lld  loss %.4f  %.*f samples/s  left %s",
-                100.0 * s->progress, (long long)s->time.epoch, (long long)s->time.batch,
-                (long long)s->axis.total_batches, s->train_loss, rate < 10.0 ? 2 : 0, rate,
-                vv_progress_time(eta, left, sizeof left));
+    const progress *p = logger->self;
+    const vv_progress_opts *opts = logger->opts;
+    if (!isnan(p->usd))
+        return p->usd;
+    return opts->usd_per_hour > 0.0 ? opts->usd_per_hour * wall_seconds / 3600.0 : (double)NAN;
 }
 
-static vv_status draw(progress *p, const vv_state *s)
+static void describe(const vv_logger *logger, const vv_state *s, vv_str *out)
 {
+    char left[32];
+    const progress *p = logger->self;
+    double seconds = s->time.total_seconds - p->first_seconds, wall = vv_clock() - p->started;
+    double rate = seconds > 0.0 ? (double)(s->time.sample - p->first_sample) / seconds : 0.0;
+    double done = s->progress - p->first_progress;
+    double eta = done > 0.0 ? wall / done * (1.0 - s->progress) : (double)NAN;
+    double usd = cost(logger, wall);
+    vv_str_addf(out, "%3.0f%%  epoch %lld  batch %lld", 100.0 * s->progress,
+                (long long)s->time.epoch, (long long)s->time.batch);
+    if (s->axis.total_batches > 0)
+        vv_str_addf(out, "/%lld", (long long)s->axis.total_batches);
+    vv_str_addf(out, "  loss %.4f  %.*f samples/s  left %s", s->train_loss, rate < 10.0 ? 2 : 0,
+                rate, vv_progress_time(eta, left, sizeof left));
+    if (!isnan(usd))
+        vv_str_addf(out, "  $%.*f", usd < 10.0 ? 4 : 2, usd);
+    vv_str_add(out, vv_str_text(&p->standing));
+}
+
+/* Columns that the stream shows; a bar that is longer would leave its first half behind. */
+static size_t columns(const progress *p)
+{
+    struct winsize size;
+    return ioctl(fileno(p->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 4096;
+}
+
+/* What stands behind the bar: the run, or the evaluation that runs. */
+static vv_status redraw(vv_logger *logger, const vv_state *s, const char *behind)
+{
+    progress *p = logger->self;
     vv_str text = {0};
+    size_t room = columns(p);
     int filled = (int)(s->progress * BAR_CELLS);
-    vv_str_add(&text, "\r[");
+    vv_str_add(&text, "[");
     for (int i = 0; i < BAR_CELLS; i++)
         vv_str_add(&text, i < filled ? "#" : i == filled ? ">" : ".");
     vv_str_add(&text, "] ");
-    describe(p, s, &text);
-    vv_str_add(&text, "\033[K");
+    vv_str_add(&text, behind);
     vv_status status = vv_str_status(&text);
-    if (status == VV_OK && (fputs(vv_str_text(&text), p->out) < 0 || fflush(p->out)))
+    size_t length = text.length < room ? text.length : room - 1;
+    if (status == VV_OK &&
+        (fprintf(p->out, "\r%.*s\033[K", (int)length, vv_str_text(&text)) < 0 || fflush(p->out)))
         status = write_failed();
     vv_str_fini(&text);
     p->drawn = true;
     return status;
 }
 
-static vv_status line(progress *p, const vv_state *s)
+/* The bar, or a line. */
+static vv_status show(vv_logger *logger, const vv_state *s)
+{
+    progress *p = logger->self;
+    vv_str text = {0};
+    describe(logger, s, &text);
+    vv_status status = vv_str_status(&text);
+    if (status == VV_OK)
+        status = p->bar ? redraw(logger, s, vv_str_text(&text)) : say(p, vv_str_text(&text));
+    vv_str_fini(&text);
+    return status;
+}
+
+static vv_status show_evaluation(vv_logger *logger, const vv_state *s)
 {
     vv_str text = {0};
-    describe(p, s, &text);
+    vv_str_addf(&text, "%3.0f%%  epoch %lld  evaluating %s  batch %lld/%lld", 100.0 * s->progress,
+                (long long)s->time.epoch, s->eval_label ? s->eval_label : "",
+                (long long)s->eval_batch, (long long)s->eval_batch_count);
+    vv_status status = vv_str_status(&text);
+    if (status == VV_OK)
+        status = redraw(logger, s, vv_str_text(&text));
+    vv_str_fini(&text);
+    return status;
+}
+
+static vv_status show_metrics(progress *p, const vv_state *s)
+{
+    vv_str text = {0};
+    vv_str_addf(&text, "epoch %lld  batch %lld%s", (long long)s->time.epoch,
+                (long long)s->time.batch, vv_str_text(&p->metrics));
     vv_status status = vv_str_status(&text);
     if (status == VV_OK)
         status = say(p, vv_str_text(&text));
     vv_str_fini(&text);
-    return status;
+    vv_str_add(&p->standing, vv_str_text(&p->metrics));
+    vv_str_clear(&p->metrics);
+    return status == VV_OK ? vv_str_status(&p->standing) : status;
 }
 
 static vv_status progress_open(vv_logger *logger, const char *run_dir, bool resumed)
@@ -110,6 +171,7 @@ static vv_status progress_open(vv_logger *logger, const char *run_dir, bool resu
     const vv_progress_opts *opts = logger->opts;
     progress *p = logger->self;
     p->out = opts->stream == VV_PROGRESS_STDOUT ? stdout : stderr;
+    p->usd = (double)NAN;
     p->bar = opts->style == VV_PROGRESS_BAR ||
              (opts->style == VV_PROGRESS_AUTO && isatty(fileno(p->out)));
     return VV_OK;
@@ -120,6 +182,8 @@ static vv_status progress_metric(vv_logger *logger, const vv_state *state, const
 {
     (void)state;
     progress *p = logger->self;
+    if (strcmp(name, "cost/usd") == 0)
+        p->usd = value;
     if (strncmp(name, "metrics/", 8) != 0)
         return VV_OK;
     vv_str_addf(&p->metrics, "  %s %.4f", name + 8, value);
@@ -135,7 +199,7 @@ static vv_status progress_message(vv_logger *logger, const vv_state *state, cons
 static void begin(progress *p, const vv_state *s)
 {
     p->started = p->last = vv_clock();
-    p->first_batch = s->time.batch;
+    p->first_progress = s->progress;
     p->first_sample = s->time.sample;
     p->first_seconds = s->time.total_seconds;
 }
@@ -144,34 +208,27 @@ static vv_status progress_event(vv_logger *logger, vv_event event, const vv_stat
 {
     const vv_progress_opts *opts = logger->opts;
     progress *p = logger->self;
-    vv_status status = VV_OK;
-    vv_str text = {0};
+    bool due = vv_clock() - p->last >= (p->bar ? REDRAW_SECONDS : opts->interval);
+    if (due && (event == VV_EVENT_BATCH_END || (event == VV_EVENT_EVAL_BATCH_END && p->bar)))
+        p->last = vv_clock();
     switch (event) {
     case VV_EVENT_FIT_START:
         begin(p, s);
-        break;
+        return VV_OK;
     case VV_EVENT_BATCH_END:
-        if (vv_clock() - p->last < (p->bar ? REDRAW_SECONDS : opts->interval))
-            break;
-        p->last = vv_clock();
-        status = p->bar ? draw(p, s) : line(p, s);
-        break;
+        return due ? show(logger, s) : VV_OK;
     case VV_EVENT_EPOCH_END:
-        status = p->bar ? draw(p, s) : line(p, s);
-        break;
+        return show(logger, s);
+    case VV_EVENT_EVAL_BEFORE_ALL:
+        vv_str_clear(&p->standing);
+        return VV_OK;
+    case VV_EVENT_EVAL_BATCH_END:
+        return due && p->bar ? show_evaluation(logger, s) : VV_OK;
     case VV_EVENT_EVAL_END:
-        vv_str_addf(&text, "epoch %lld  batch %lld%s", (long long)s->time.epoch,
-                    (long long)s->time.batch, vv_str_text(&p->metrics));
-        status = vv_str_status(&text);
-        if (status == VV_OK)
-            status = say(p, vv_str_text(&text));
-        vv_str_clear(&p->metrics);
-        break;
+        return show_metrics(p, s);
     default:
-        break;
+        return VV_OK;
     }
-    vv_str_fini(&text);
-    return status;
 }
 
 static void progress_close(vv_logger *logger)
@@ -181,6 +238,7 @@ static void progress_close(vv_logger *logger)
         fputc('\n', p->out);
     fflush(p->out);
     vv_str_fini(&p->metrics);
+    vv_str_fini(&p->standing);
 }
 
 const vv_logger_desc vv_logger_progress = {

@@ -16,8 +16,9 @@ typedef struct vv_progress_opts {
     int stream;      /* vv_progress_stream */
     int style;       /* vv_progress_style; auto = a bar if the stream is a terminal */
     double interval; /* seconds between lines */
+    double usd_per_hour; /* the machine's price; 0 = unknown */
 } vv_progress_opts;
-#define VV_PROGRESS_DEFAULTS {VV_PROGRESS_STDERR, VV_PROGRESS_AUTO, 10.0}
+#define VV_PROGRESS_DEFAULTS {VV_PROGRESS_STDERR, VV_PROGRESS_AUTO, 10.0, 0.0}
 
 /* "1:02:03" or "4:05" into buf; returns buf. Negative or NaN gives "?". */
 VV_API const char *vv_progress_time(double seconds, char *buf, size_t buf_bytes);

@@ -1,5 +1,6 @@
 /* test_progress.c - the progress logger writes where it was told: a line per epoch and evaluation
- * with loss, rate and metrics; a redrawn bar in style bar; times as people read them. */
+ * with loss, rate and metrics; a redrawn bar in style bar, in evaluations too; the last metrics
+ * stay in sight; the cost is told when a price is known, or logged; times as people read them. */
 #include "vv_test.h"
 
 #include <unistd.h>
@@ -7,7 +8,7 @@
 #include <vivace/progress.h>
 
 /* What the logger writes to stderr during a short life with made-up states. */
-static void capture(int style, char *text, size_t bytes)
+static void capture(int style, double price, bool logged, char *text, size_t bytes)
 {
     FILE *file = tmpfile();
     assert_non_null(file);
@@ -17,6 +18,7 @@ static void capture(int style, char *text, size_t bytes)
     vv_progress_opts opts = VV_PROGRESS_DEFAULTS;
     opts.style = style;
     opts.interval = 0.0;
+    opts.usd_per_hour = price;
     vv_logger *logger = NULL;
     vv_status status = vv_logger_new(&logger, &vv_logger_progress, &opts);
     vv_state s = {.axis = {5, 2, -1, 10}, .train_loss = 1.25};
@@ -40,6 +42,18 @@ static void capture(int style, char *text, size_t bytes)
         status = type->event(logger, VV_EVENT_EVAL_END, &s);
     if (status == VV_OK)
         status = type->message(logger, &s, "mind the gap");
+    if (status == VV_OK && logged)
+        status = type->metric(logger, &s, "cost/usd", 12.345);
+    s.time.batch = 6;
+    s.progress = 0.6;
+    if (status == VV_OK)
+        status = type->event(logger, VV_EVENT_EPOCH_END, &s);
+    s.eval_label = "eval";
+    s.eval_batch = 2;
+    s.eval_batch_count = 7;
+    usleep(110000); /* a bar is redrawn ten times a second at most */
+    if (status == VV_OK)
+        status = type->event(logger, VV_EVENT_EVAL_BATCH_END, &s);
     if (logger)
         type->close(logger);
     vv_logger_free(logger);
@@ -56,22 +70,37 @@ static void test_lines(void **unused)
 {
     (void)unused;
     char text[4096];
-    capture(VV_PROGRESS_AUTO, text, sizeof text); /* a file is no terminal */
+    capture(VV_PROGRESS_AUTO, 0.0, false, text, sizeof text); /* a file is no terminal */
     assert_null(strchr(text, '\r'));
     assert_non_null(
         strstr(text, " 50%  epoch 1  batch 5/10  loss 1.2500  5.00 samples/s  left 0:00\n"));
     assert_non_null(strstr(text, "epoch 1  batch 5  eval/accuracy 0.7500\n"));
     assert_non_null(strstr(text, "mind the gap\n"));
+    assert_non_null(strstr(text, "batch 6/10  loss 1.2500  5.00 samples/s  left 0:00  "
+                                 "eval/accuracy 0.7500\n"));
+    assert_null(strstr(text, "$"));
+    assert_null(strstr(text, "evaluating")); /* lines are for what is done */
 }
 
 static void test_bar(void **unused)
 {
     (void)unused;
     char text[4096];
-    capture(VV_PROGRESS_BAR, text, sizeof text);
+    capture(VV_PROGRESS_BAR, 0.0, false, text, sizeof text);
     assert_non_null(strstr(text, "\r[############>...........]  50%  epoch 1  batch 5/10"));
     /* The evaluation's line takes the bar's place. */
     assert_non_null(strstr(text, "\r\033[Kepoch 1  batch 5  eval/accuracy 0.7500\n"));
+    assert_non_null(strstr(text, "epoch 1  evaluating eval  batch 2/7\033[K"));
+}
+
+static void test_cost(void **unused)
+{
+    (void)unused;
+    char text[4096];
+    capture(VV_PROGRESS_LINES, 1.0, false, text, sizeof text); /* an instant at a dollar an hour */
+    assert_non_null(strstr(text, "left 0:00  $0.0000\n"));
+    capture(VV_PROGRESS_LINES, 1.0, true, text, sizeof text);
+    assert_non_null(strstr(text, "left 0:00  $12.35  eval/accuracy 0.7500\n"));
 }
 
 static void test_time(void **unused)
@@ -90,6 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_cost),
         cmocka_unit_test(test_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

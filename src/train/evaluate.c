@@ -132,6 +132,7 @@ static vv_status eval_batch(vv_trainer *t, vvi_evaluator *e)
         forget_micro(s);
         VV_TRY(status);
     }
+    s->eval_batch++;
     return vvi_engine_fire(t, VV_EVENT_EVAL_BATCH_END);
 }
 
@@ -181,6 +182,9 @@ static vv_status evaluate(vv_trainer *t, vvi_evaluator *e)
     int64_t samples = 0;
     s->batch = NULL;
     bool averaged = vvi_weights_average(t, true);
+    s->eval_label = e->label;
+    s->eval_batch = 0;
+    s->eval_batch_count = vv_loader_batch_count(e->loader);
     vv_module_set_training(s->model->net, false);
     vv_status status = eval_batches(t, e, &samples);
     double seconds = vv_clock() - start;
@@ -191,6 +195,7 @@ static vv_status evaluate(vv_trainer *t, vvi_evaluator *e)
         status = vvi_engine_fire(t, VV_EVENT_EVAL_END);
     vv_module_set_training(s->model->net, training);
     vvi_weights_average(t, averaged);
+    s->eval_label = NULL;
     s->batch = outer;
     return vv_fail_within(status, "evaluator %s", e->label);
 }

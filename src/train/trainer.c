@@ -438,3 +438,13 @@ vv_rng vv_state_rng(const vv_state *state, const char *stream)
 {
     return vv_rng_at(state->seed, stream, (uint64_t)state->time.batch);
 }
+
+const char *vv_state_run_name(const vv_state *state)
+{
+    return state->trainer ? state->trainer->run_name : NULL;
+}
+
+const char *vv_state_recipe(const vv_state *state)
+{
+    return state->trainer ? state->trainer->recipe_text : NULL;
+}

@@ -137,6 +137,10 @@ typedef struct vv_state {
     int64_t loss_item_count;   /* items of the whole batch, over all microbatches and ranks; set
                                   before BATCH_START, methods may change it until BEFORE_FORWARD */
 
+    /* the evaluation that runs, from EVAL_START to EVAL_END: */
+    const char *eval_label;    /* the evaluator's; NULL outside */
+    int64_t eval_batch, eval_batch_count; /* finished batches of all */
+
     double train_loss;         /* of the last finished batch: the true objective */
     double grad_norm;          /* before clipping, of the last batch; NaN if nobody asked */
     bool stop;                 /* a callback sets it: the run ends after this batch */
@@ -148,6 +152,9 @@ VV_API void vv_log_metric(vv_state *state, const char *name, double value);
 /* Tells the user a sentence ("3 of 12 layers matched"): goes to the run's log and to every
    logger. */
 VV_API void vv_log_message(vv_state *state, const char *text);
+/* The run's name and its resolved recipe as YAML; NULL if the trainer was given none. */
+VV_API VV_BORROWED const char *vv_state_run_name(const vv_state *state);
+VV_API VV_BORROWED const char *vv_state_recipe(const vv_state *state);
 /* A reproducible random cursor for a method: a function of (seed, method, batch) only. */
 VV_API vv_rng vv_state_rng(const vv_state *state, const char *stream);
 /* Metric of the last evaluation: label "eval", name "accuracy". VV_ENOTFOUND if no evaluator of
