@@ -9,6 +9,7 @@
 #include <vivace/datasets.h>
 #include <vivace/describe.h>
 #include <vivace/graph.h>
+#include <vivace/linalg.h>
 #include <vivace/loggers.h>
 #include <vivace/memory.h>
 #include <vivace/methods.h>
