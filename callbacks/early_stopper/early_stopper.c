@@ -2,16 +2,14 @@
 #include "early_stopper.h"
 
 #include <math.h>
-#include <string.h>
 
-static const char *const directions[] = {"auto", "less", "greater", NULL};
 static const vv_field fields[] = {
     {"monitor", "The metric to watch; loss with label train.", VV_FIELD_STRING,
      offsetof(vv_early_stopper_opts, monitor), "accuracy", 0, 0, NULL},
     {"label", "The evaluator's label, or train.", VV_FIELD_STRING,
      offsetof(vv_early_stopper_opts, label), "eval", 0, 0, NULL},
     {"direction", "What is better; auto asks the metric.", VV_FIELD_CHOICE,
-     offsetof(vv_early_stopper_opts, direction), "auto", 0, 0, directions},
+     offsetof(vv_early_stopper_opts, direction), "auto", 0, 0, vv_watch_directions},
     {"min_delta", "An improvement must be larger than this.", VV_FIELD_FLOAT,
      offsetof(vv_early_stopper_opts, min_delta), "0", 0, 1e30, NULL},
     {"patience", "Time without improvement (ep or ba) that is borne.", VV_FIELD_TIME,
@@ -25,38 +23,17 @@ typedef struct early_stopper {
     int64_t best_epoch, best_batch;
 } early_stopper;
 
-static bool on_train(const vv_early_stopper_opts *opts)
+static vv_watch watch_of(const vv_early_stopper_opts *opts)
 {
-    return strcmp(opts->label, "train") == 0;
-}
-
-static bool less_is_better(const vv_early_stopper_opts *opts)
-{
-    const vv_metric_desc *metric = vv_metric_find(opts->monitor);
-    return opts->direction == 1 || (opts->direction == 0 && (!metric || !metric->higher_is_better));
-}
-
-/* A wrong name is told now, not after the first epoch. */
-static vv_status check(const vv_early_stopper_opts *opts, const vv_state *state)
-{
-    double value;
-    if (!opts->monitor || !opts->label)
-        return vv_fail(VV_EINVAL, "monitor and label must be given");
-    if (opts->patience.unit != VV_UNIT_EPOCH && opts->patience.unit != VV_UNIT_BATCH)
-        return vv_fail(VV_EINVAL, "patience: give epochs (ep) or batches (ba)");
-    if (on_train(opts))
-        return strcmp(opts->monitor, "loss") == 0
-                   ? VV_OK
-                   : vv_fail(VV_EINVAL, "monitor: with label train only loss can be watched");
-    vv_status status = vv_state_metric(state, opts->label, opts->monitor, &value);
-    return status == VV_ESTATE ? VV_OK : status; /* not evaluated yet */
+    return (vv_watch){opts->monitor, opts->label, opts->direction};
 }
 
 static void judge(vv_callback *callback, vv_state *state, double value)
 {
     const vv_early_stopper_opts *opts = callback->opts;
     early_stopper *self = callback->self;
-    double gain = less_is_better(opts) ? self->best - value : value - self->best;
+    vv_watch watch = watch_of(opts);
+    double gain = vv_watch_less_is_better(&watch) ? self->best - value : value - self->best;
     if (!self->valid || (isnan(self->best) && !isnan(value)) || gain > opts->min_delta) {
         *self = (early_stopper){true, value, state->time.epoch, state->time.batch};
         return;
@@ -76,19 +53,20 @@ static void judge(vv_callback *callback, vv_state *state, double value)
 static vv_status apply(vv_callback *callback, vv_event event, vv_state *state)
 {
     const vv_early_stopper_opts *opts = callback->opts;
+    vv_watch watch = watch_of(opts);
+    bool in_epochs = opts->patience.unit == VV_UNIT_EPOCH;
     double value;
-    if (event == VV_EVENT_FIT_START)
-        return check(opts, state);
-    if (on_train(opts)) {
-        vv_event when = opts->patience.unit == VV_UNIT_EPOCH ? VV_EVENT_EPOCH_END
-                                                             : VV_EVENT_BATCH_END;
-        if (event == when)
-            judge(callback, state, state->train_loss);
-        return VV_OK;
+    if (event == VV_EVENT_FIT_START) {
+        if (!in_epochs && opts->patience.unit != VV_UNIT_BATCH)
+            return vv_fail(VV_EINVAL, "patience: give epochs (ep) or batches (ba)");
+        return vv_watch_check(&watch, state);
     }
-    if (event != VV_EVENT_EVAL_AFTER_ALL)
+    vv_event when = !vv_watch_on_train(&watch) ? VV_EVENT_EVAL_AFTER_ALL
+                    : in_epochs                ? VV_EVENT_EPOCH_END
+                                               : VV_EVENT_BATCH_END;
+    if (event != when)
         return VV_OK;
-    VV_TRY(vv_state_metric(state, opts->label, opts->monitor, &value));
+    VV_TRY(vv_watch_value(&watch, state, &value));
     judge(callback, state, value);
     return VV_OK;
 }

@@ -1,9 +1,6 @@
 /* threshold_stopper.c - the threshold_stopper callback: a target reached is time saved. */
 #include "threshold_stopper.h"
 
-#include <string.h>
-
-static const char *const directions[] = {"auto", "less", "greater", NULL};
 static const vv_field fields[] = {
     {"monitor", "The metric to watch; loss with label train.", VV_FIELD_STRING,
      offsetof(vv_threshold_stopper_opts, monitor), "accuracy", 0, 0, NULL},
@@ -12,40 +9,22 @@ static const vv_field fields[] = {
     {"threshold", "The run ends when the metric is better than this.", VV_FIELD_FLOAT,
      offsetof(vv_threshold_stopper_opts, threshold), NULL, 0, 0, NULL},
     {"direction", "What is better; auto asks the metric.", VV_FIELD_CHOICE,
-     offsetof(vv_threshold_stopper_opts, direction), "auto", 0, 0, directions},
+     offsetof(vv_threshold_stopper_opts, direction), "auto", 0, 0, vv_watch_directions},
     {"stop_on_batch", "With label train: look after each batch, not each epoch.", VV_FIELD_BOOL,
      offsetof(vv_threshold_stopper_opts, stop_on_batch), "false", 0, 0, NULL},
     {.name = NULL},
 };
 
-static bool on_train(const vv_threshold_stopper_opts *opts)
+static vv_watch watch_of(const vv_threshold_stopper_opts *opts)
 {
-    return strcmp(opts->label, "train") == 0;
-}
-
-static bool less_is_better(const vv_threshold_stopper_opts *opts)
-{
-    const vv_metric_desc *metric = vv_metric_find(opts->monitor);
-    return opts->direction == 1 || (opts->direction == 0 && (!metric || !metric->higher_is_better));
-}
-
-/* A wrong name is told now, not after the first epoch. */
-static vv_status check(const vv_threshold_stopper_opts *opts, const vv_state *state)
-{
-    double value;
-    if (!opts->monitor || !opts->label)
-        return vv_fail(VV_EINVAL, "monitor and label must be given");
-    if (on_train(opts))
-        return strcmp(opts->monitor, "loss") == 0
-                   ? VV_OK
-                   : vv_fail(VV_EINVAL, "monitor: with label train only loss can be watched");
-    vv_status status = vv_state_metric(state, opts->label, opts->monitor, &value);
-    return status == VV_ESTATE ? VV_OK : status; /* not evaluated yet */
+    return (vv_watch){opts->monitor, opts->label, opts->direction};
 }
 
 static void judge(const vv_threshold_stopper_opts *opts, vv_state *state, double value)
 {
-    bool reached = less_is_better(opts) ? value < opts->threshold : value > opts->threshold;
+    vv_watch watch = watch_of(opts);
+    bool reached =
+        vv_watch_less_is_better(&watch) ? value < opts->threshold : value > opts->threshold;
     if (!reached || state->stop)
         return;
     state->stop = true;
@@ -59,17 +38,16 @@ static void judge(const vv_threshold_stopper_opts *opts, vv_state *state, double
 static vv_status apply(vv_callback *callback, vv_event event, vv_state *state)
 {
     const vv_threshold_stopper_opts *opts = callback->opts;
+    vv_watch watch = watch_of(opts);
     double value;
     if (event == VV_EVENT_FIT_START)
-        return check(opts, state);
-    if (on_train(opts)) {
-        if (event == (opts->stop_on_batch ? VV_EVENT_BATCH_END : VV_EVENT_EPOCH_END))
-            judge(opts, state, state->train_loss);
+        return vv_watch_check(&watch, state);
+    vv_event when = !vv_watch_on_train(&watch) ? VV_EVENT_EVAL_AFTER_ALL
+                    : opts->stop_on_batch      ? VV_EVENT_BATCH_END
+                                               : VV_EVENT_EPOCH_END;
+    if (event != when)
         return VV_OK;
-    }
-    if (event != VV_EVENT_EVAL_AFTER_ALL)
-        return VV_OK;
-    VV_TRY(vv_state_metric(state, opts->label, opts->monitor, &value));
+    VV_TRY(vv_watch_value(&watch, state, &value));
     judge(opts, state, value);
     return VV_OK;
 }

@@ -67,6 +67,11 @@ VV_API VV_MUST_USE vv_status vv_module_set_child(vv_module *module, int i,
 /* Runs the module on x (NULL in, NULL out), with its name as scope. */
 VV_API vv_node *vv_module_forward(vv_module *module, vv_graph *graph, vv_node *x);
 VV_API void vv_module_set_training(vv_module *module, bool training); /* whole tree */
+/* For those who watch: `fn` hears of each module's output as a forward adds it, parts before the
+   whole (paths: vv_module_each). Whole tree; NULL = nobody any more. `fn` may add nodes that read
+   the output, and must leave the output as it is. */
+typedef void (*vv_observe_fn)(void *ctx, vv_module *module, vv_graph *graph, vv_node *output);
+VV_API void vv_module_observe(vv_module *module, vv_observe_fn fn, void *ctx);
 VV_API bool vv_module_training(const vv_module *module);
 /* Own parameter as a node (graph leaf); NULL name or absent parameter gives NULL without an
    error. */

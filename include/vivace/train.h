@@ -37,7 +37,9 @@ struct vv_trainer_opts {
     vv_method_list methods;           /* taken */
     VV_TAKES vv_schedule **schedules; /* NULL-ended; multiplied; NULL = constant */
     double scale_schedule_ratio;      /* 1 */
-    VV_TAKES vv_callback **callbacks; /* NULL-ended or NULL */
+    VV_TAKES vv_callback **callbacks; /* NULL-ended or NULL; those on by default (nan_monitor) are
+                                         added with their defaults unless named here */
+    bool no_default_callbacks;        /* waives them */
     VV_TAKES vv_logger **loggers;     /* NULL-ended or NULL */
     vv_precision precision;
     const vv_backend *backend;        /* NULL = best */
@@ -59,9 +61,9 @@ struct vv_trainer_opts {
 };
 typedef struct vv_trainer_opts vv_trainer_opts;
 #define VV_TRAINER_DEFAULTS                                                                        \
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, "1ep", "1ep", {NULL, 0}, NULL, 1.0, NULL, NULL,  \
-     VV_PRECISION_FP32, NULL, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, false, NULL, false, false, false, \
-     NULL, NULL}
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, "1ep", "1ep", {NULL, 0}, NULL, 1.0, NULL, false,  \
+     NULL, VV_PRECISION_FP32, NULL, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, false, NULL, false, false, \
+     false, NULL, NULL}
 
 /* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT
    (surgery), loads a checkpoint if asked, resolves the plan; what cannot work fails here. */
@@ -89,6 +91,8 @@ VV_API VV_MUST_USE vv_status vv_checkpoint_latest(vv_str *out, const char *run_d
 VV_API void vv_trainer_interrupt(vv_trainer *trainer);
 VV_API VV_BORROWED vv_state *vv_trainer_state(vv_trainer *trainer);
 VV_API VV_BORROWED vv_graph *vv_trainer_graph(vv_trainer *trainer);
+/* The run's folder; NULL without one. */
+VV_API VV_BORROWED const char *vv_trainer_run_dir(const vv_trainer *trainer);
 /* summary.json's contents as of now. */
 VV_API VV_MUST_USE vv_status vv_trainer_summary(vv_trainer *trainer, vv_str *out);
 

@@ -329,6 +329,8 @@ vv_node *vv_module_forward(vv_module *module, vv_graph *graph, vv_node *x)
     if (module->scope[0])
         vv_graph_push_scope(graph, module->scope);
     y = module->type->forward(module, graph, x);
+    if (y && module->observe)
+        module->observe(module->observe_ctx, module, graph, y);
     if (module->scope[0])
         vv_graph_pop_scope(graph);
     return y;
@@ -339,6 +341,14 @@ void vv_module_set_training(vv_module *module, bool training)
     module->training = training;
     for (int i = 0; i < module->children.count; i++)
         vv_module_set_training(module->children.items[i].u.module, training);
+}
+
+void vv_module_observe(vv_module *module, vv_observe_fn fn, void *ctx)
+{
+    module->observe = fn;
+    module->observe_ctx = ctx;
+    for (int i = 0; i < module->children.count; i++)
+        vv_module_observe(module->children.items[i].u.module, fn, ctx);
 }
 
 bool vv_module_training(const vv_module *module)

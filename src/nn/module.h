@@ -30,6 +30,8 @@ struct vv_module {
     int links; /* slots of parents that hold it; above 1 = shared */
     bool training;
     const vv_residual *residual; /* NULL = not a residual block */
+    vv_observe_fn observe; /* NULL: nobody watches */
+    void *observe_ctx;
     char scope[VVI_NAME_BYTES]; /* name under which a parent took it last, "" for a root */
     vvi_slots children, params, buffers;
 };

@@ -254,6 +254,50 @@ static vv_status read_several(const vv_recipe *r, const vvi_yaml *root, const ch
     return VV_OK;
 }
 
+const vv_desc *vvi_default_callback(int *i)
+{
+    const vv_desc *desc;
+    while ((desc = vv_registry_at("callback", *i)) &&
+           !((const vv_callback_desc *)(const void *)desc)->on_by_default)
+        ++*i;
+    return desc;
+}
+
+bool vvi_parts_have(const vvi_parts *parts, const vv_desc *desc)
+{
+    for (int i = 0; i < parts->count; i++)
+        if (parts->items[i].desc == desc)
+            return true;
+    return false;
+}
+
+/* "NAME: off" in the section, or the whole section off. */
+static bool is_waived(const vvi_yaml *section, const char *name)
+{
+    if (!section || section->kind == VVI_YAML_TEXT)
+        return section && is_word(section, "off", "none");
+    for (int i = 0; i < section->count; i++) {
+        const vvi_yaml *item = section->items[i];
+        if (section->kind == VVI_YAML_MAP ? strcmp(section->keys[i], name) == 0
+                                          : vvi_yaml_get(item, name) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* What every run has unless the recipe says otherwise. */
+static vv_status add_defaults(vv_recipe *r, const vvi_yaml *root)
+{
+    const vvi_yaml *section = vvi_yaml_get(root, "callbacks");
+    const vv_desc *desc;
+    for (int i = 0; (desc = vvi_default_callback(&i)); i++) {
+        entry e = {.name = desc->name};
+        if (!vvi_parts_have(&r->callbacks, desc) && !is_waived(section, desc->name))
+            VV_TRY(push_part(r, &r->callbacks, "callback", &e));
+    }
+    return VV_OK;
+}
+
 /* The trainer counts in these. */
 static bool is_duration(vv_time time)
 {
@@ -317,6 +361,7 @@ static vv_status resolve(vv_recipe *r, const vvi_yaml *root)
     VV_TRY(read_several(r, root, "schedules", "schedule", &r->schedules));
     VV_TRY(read_several(r, root, "methods", "method", &r->methods));
     VV_TRY(read_several(r, root, "callbacks", "callback", &r->callbacks));
+    VV_TRY(add_defaults(r, root));
     return read_several(r, root, "loggers", "logger", &r->loggers);
 }
 

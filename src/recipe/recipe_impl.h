@@ -40,5 +40,8 @@ struct vv_recipe {
 };
 
 void vvi_part_fini(vvi_part *part);
+/* Callback number *i of those on by default, from *i on; NULL if there is none left. */
+const vv_desc *vvi_default_callback(int *i);
+bool vvi_parts_have(const vvi_parts *parts, const vv_desc *desc);
 
 #endif

@@ -185,6 +185,7 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
     o.schedules = r->schedules.count ? t.schedules : NULL;
     o.scale_schedule_ratio = r->top.scale_schedule_ratio;
     o.callbacks = r->callbacks.count ? t.callbacks : NULL;
+    o.no_default_callbacks = true; /* the recipe has resolved them */
     o.loggers = t.logger_count ? t.loggers : NULL;
     o.precision = (vv_precision)r->top.precision;
     o.backend = r->top.backend ? vv_backend_find(backends[r->top.backend]) : NULL;

@@ -78,6 +78,18 @@ static vv_status add_several(const char *section, const vvi_parts *parts, vv_str
     return VV_OK;
 }
 
+/* What the recipe has without naming it is left out by name. */
+static void add_waivers(const vvi_parts *callbacks, vv_str *out)
+{
+    const vv_desc *desc;
+    bool head = callbacks->count > 0;
+    for (int i = 0; (desc = vvi_default_callback(&i)); i++)
+        if (!vvi_parts_have(callbacks, desc)) {
+            vv_str_addf(out, "%s  - %s: off\n", head ? "" : "callbacks:\n", desc->name);
+            head = true;
+        }
+}
+
 vv_status vv_recipe_text(const vv_recipe *r, vv_str *out)
 {
     VV_TRY(add_fields(&vvi_recipe_top_desc, &r->top, "", out));
@@ -89,6 +101,7 @@ vv_status vv_recipe_text(const vv_recipe *r, vv_str *out)
     VV_TRY(add_several("schedules", &r->schedules, out));
     VV_TRY(add_several("methods", &r->methods, out));
     VV_TRY(add_several("callbacks", &r->callbacks, out));
+    add_waivers(&r->callbacks, out);
     VV_TRY(add_several("loggers", &r->loggers, out));
     return vv_str_status(out);
 }

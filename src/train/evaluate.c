@@ -189,6 +189,8 @@ static vv_status evaluate(vv_trainer *t, vvi_evaluator *e)
     vv_status status = eval_batches(t, e, &samples);
     double seconds = vv_clock() - start;
     t->eval_seconds += seconds;
+    e->times.first = e->times.runs++ ? e->times.first : seconds;
+    e->times.sum += seconds;
     if (status == VV_OK)
         status = vvi_log_eval(t, e, samples, seconds);
     if (status == VV_OK)

@@ -56,6 +56,7 @@ static vv_status train_batch(vv_trainer *t, double start)
     t->previous = s->time;
     vv_timestamp_next_batch(&s->time, samples, 0, vv_clock() - start);
     vvi_set_progress(t);
+    vvi_estimate_batch(t);
     VV_TRY(vvi_engine_fire(t, VV_EVENT_BATCH_END));
     vv_batch_free(s->batch);
     s->batch = NULL;

@@ -355,6 +355,54 @@ out:
     return vv_fail_within(status, "checkpoint %s", path);
 }
 
+/* ---- going back in the middle of a run ---- */
+
+/* What learns, without the clock. */
+static vv_status roll_back_to(vv_trainer *t, const vv_safetensors *file, int64_t *batch)
+{
+    const char *text = vv_safetensors_text(file, "vivace.state");
+    json_error_t error;
+    json_t *state = text ? json_loads(text, JSON_REJECT_DUPLICATES, &error) : NULL;
+    if (!state)
+        return vv_fail(VV_EFORMAT, "it holds no training state");
+    vv_status status;
+    VV_GO(get_int(json_object_get(state, "time"), "batch", batch));
+    VV_GO(load_weights(t, file));
+    VV_GO(load_optimizer(t, file, state));
+    vv_module_each_param(t->state.model->net, apply_frozen, json_object_get(state, "frozen"));
+    VV_GO(load_methods(t, file, state));
+out:
+    json_decref(state);
+    return status;
+}
+
+vv_status vv_state_roll_back(vv_state *state, int64_t *batch)
+{
+    vv_trainer *t = state->trainer;
+    int64_t at = 0;
+    if (!t->in_step)
+        return vv_fail(VV_ESTATE, "vv_state_roll_back: only at AFTER_TRAIN_BATCH");
+    if (!t->checkpoint_dir)
+        return vv_fail(VV_ENOTFOUND, "there is no checkpoint to go back to: the run has no folder");
+    vv_safetensors *file = NULL;
+    char *path = NULL;
+    vv_str told = {0};
+    vv_status status = vvi_checkpoint_find(t->checkpoint_dir, &file, &path, &told);
+    if (status == VV_OK && !file)
+        status = vv_fail(VV_ENOTFOUND, "there is no checkpoint to go back to in %s",
+                         t->checkpoint_dir);
+    else if (status == VV_OK)
+        status = vv_fail_within(roll_back_to(t, file, &at), "checkpoint %s", path);
+    if (status == VV_OK)
+        state->skip_step = true;
+    if (batch)
+        *batch = at;
+    vv_str_fini(&told);
+    vv_dealloc(path);
+    vv_safetensors_close(file);
+    return status;
+}
+
 vv_status vv_trainer_load(vv_trainer *t, const char *path, bool weights_only)
 {
     if (!path || t->fitting)

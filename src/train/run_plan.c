@@ -10,8 +10,8 @@ typedef struct points {
     int64_t count, first, last; /* in batches */
 } points;
 
-/* Runs the clock alone, without training. */
-static points count_points(const vv_trainer *t, vvi_interval interval)
+/* Runs the clock alone, without training; counts what lies after batch `after`. */
+static points count_points(const vv_trainer *t, vvi_interval interval, int64_t after)
 {
     const vv_axis *axis = &t->state.axis;
     points p = {0};
@@ -37,10 +37,25 @@ static points count_points(const vv_trainer *t, vvi_interval interval)
         if (!due)
             continue;
         interval.last_batch = now.batch;
+        if (now.batch <= after)
+            continue;
         p.first = p.count++ ? p.first : now.batch;
         p.last = now.batch;
     }
     return p;
+}
+
+static bool is_counted(const vv_trainer *t, const vvi_interval *interval)
+{
+    return t->train && interval->every.unit != VV_UNIT_SECOND &&
+           t->state.axis.total_batches <= VVI_COUNTED_BATCHES;
+}
+
+int64_t vvi_points_after(const vv_trainer *t, const vvi_interval *interval, int64_t batch)
+{
+    if (interval->never || !is_counted(t, interval))
+        return 0;
+    return count_points(t, *interval, batch).count;
 }
 
 static void add_points(const vv_trainer *t, const vvi_interval *interval, vv_str *out)
@@ -55,12 +70,11 @@ static void add_points(const vv_trainer *t, const vvi_interval *interval, vv_str
         vv_str_add(out, "at the end");
     else
         vv_str_addf(out, "every %s", vv_time_text(interval->every, every, sizeof every));
-    if (!t->train || interval->every.unit == VV_UNIT_SECOND ||
-        t->state.axis.total_batches > VVI_COUNTED_BATCHES) {
+    if (!is_counted(t, interval)) {
         vv_str_add(out, "\n");
         return;
     }
-    points p = count_points(t, *interval);
+    points p = count_points(t, *interval, 0);
     vv_str_addf(out,
                 ": %" PRId64 " time%s, first after batch %" PRId64 ", last after %" PRId64 "\n",
                 p.count, p.count == 1 ? "" : "s", p.first, p.last);

@@ -30,16 +30,32 @@ static void free_given(const vv_trainer_opts *o)
         vv_logger_free(o->loggers[i]);
 }
 
+/* Those that are on by default and that the user did not give with settings of its own. */
+static vv_status add_default_callbacks(vv_trainer *t)
+{
+    for (int i = 0; vvi_callback_table[i]; i++) {
+        const vv_callback_desc *type = vvi_callback_table[i];
+        bool given = !type->on_by_default;
+        for (int j = 0; j < t->callback_count && !given; j++)
+            given = strcmp(t->callbacks[j]->type->desc.name, type->desc.name) == 0;
+        if (!given) {
+            VV_TRY(vv_callback_new(&t->callbacks[t->callback_count], type, NULL));
+            t->callback_count++;
+        }
+    }
+    return VV_OK;
+}
+
 /* All arrays first, then everything moves at once: either all of it is ours or none. */
 static vv_status take(vv_trainer *t, const vv_trainer_opts *o)
 {
     int methods = o->methods.count > 0 ? o->methods.count : 0;
     int schedules = list_length(o->schedules), callbacks = list_length(o->callbacks);
-    int loggers = list_length(o->loggers);
+    int loggers = list_length(o->loggers), defaults = list_length(vvi_callback_table);
     VV_TRY(vv_alloc_array(&t->methods, (size_t)methods, sizeof *t->methods));
     VV_TRY(vv_alloc_array(&t->method_lines, (size_t)methods, sizeof *t->method_lines));
     VV_TRY(vv_alloc_array(&t->schedules, (size_t)schedules, sizeof *t->schedules));
-    VV_TRY(vv_alloc_array(&t->callbacks, (size_t)callbacks, sizeof *t->callbacks));
+    VV_TRY(vv_alloc_array(&t->callbacks, (size_t)(callbacks + defaults), sizeof *t->callbacks));
     VV_TRY(vv_alloc_array(&t->loggers, (size_t)loggers, sizeof *t->loggers));
     for (int i = 0; i < methods; i++)
         t->methods[i] = o->methods.items[i];
@@ -314,6 +330,8 @@ static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
     vv_str told = {0};
     const vv_loader *data = o->train;
     VV_GO(check_opts(t, o));
+    if (!o->no_default_callbacks)
+        VV_GO(add_default_callbacks(t));
     VV_GO(vvi_engine_order(t->methods, t->method_count));
     t->state.methods = t->methods;
     t->state.method_count = t->method_count;
@@ -432,6 +450,11 @@ vv_state *vv_trainer_state(vv_trainer *t)
 vv_graph *vv_trainer_graph(vv_trainer *t)
 {
     return t->graph;
+}
+
+const char *vv_trainer_run_dir(const vv_trainer *t)
+{
+    return t->run_dir;
 }
 
 vv_rng vv_state_rng(const vv_state *state, const char *stream)

@@ -35,7 +35,22 @@ typedef struct vvi_metric {
     bool valid; /* value and best hold something */
 } vvi_metric;
 
+/* ---- estimate.c: how long the run will still take ---- */
+typedef struct vvi_eval_times {
+    int64_t runs, expected; /* in this process */
+    double first, sum;      /* seconds */
+} vvi_eval_times;
+typedef struct vvi_estimator {
+    bool started; /* after the first batch of this process, which is slower than others */
+    double start_seconds, start_progress;
+} vvi_estimator;
+/* left[i] evaluations to come, of mean[i] seconds each (NaN: not known). */
+double vvi_estimate(const vvi_estimator *estimator, double seconds, double progress,
+                    const int64_t *left, const double *mean, int count);
+double vvi_eval_mean(const vvi_eval_times *times);
+
 typedef struct vvi_evaluator {
+    vvi_eval_times times;
     char *label;
     vv_loader *loader;
     vvi_metric *metrics;
@@ -89,6 +104,7 @@ struct vv_trainer {
     atomic_int interrupted;
     vvi_run_status run_status;
     double eval_seconds;
+    vvi_estimator estimator;
     double wall_before, wall_start; /* earlier fits; clock at this fit's start, 0 outside */
     bool fitting;
 
@@ -117,6 +133,10 @@ vv_status vvi_engine_fire(vv_trainer *trainer, vv_event event);
 vv_status vvi_engine_fire_before(vv_trainer *trainer, vv_event event, int count);
 bool vvi_event_reversed(vv_event event);
 char vvi_event_kind(vv_event event);
+
+/* Callbacks of this build, NULL-ended: made by the build from callbacks/, so that the core knows
+   which are on by default without naming one. */
+extern const vv_callback_desc *const vvi_callback_table[];
 
 /* ---- step.c ---- */
 /* Gradients of state.batch into param->grad over all microbatches; *loss = the true objective. */
@@ -170,6 +190,10 @@ void vvi_json_number(vv_str *out, double value);
 /* ---- summary.c, plan.c ---- */
 vv_status vvi_summary_write(vv_trainer *trainer, vvi_run_status status);
 const char *vvi_precision_name(vv_precision precision);
+/* A batch has been counted. */
+void vvi_estimate_batch(vv_trainer *trainer);
+/* How often the interval will fire after batch `batch`; 0 where that is not counted. */
+int64_t vvi_points_after(const vv_trainer *trainer, const vvi_interval *interval, int64_t batch);
 double vvi_wall_seconds(const vv_trainer *trainer);
 /* Learning-rate multiplier of batch number `batch`. */
 vv_status vvi_lr_factor(const vv_trainer *trainer, double batch, double *out);

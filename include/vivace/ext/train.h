@@ -144,7 +144,8 @@ typedef struct vv_state {
     double train_loss;         /* of the last finished batch: the true objective */
     double grad_norm;          /* before clipping, of the last batch; NaN if nobody asked */
     bool stop;                 /* a callback sets it: the run ends after this batch */
-    bool skip_step; /* set at AFTER_TRAIN_BATCH: the optimizer leaves this batch out */
+    bool skip_step; /* set at AFTER_TRAIN_BATCH: no clipping, no optimizer step for this batch; the
+                       clock goes on. False again at the next batch */
 } vv_state;
 
 /* Logs a number under a name ("blurpool/num_blurconv_layers") at the current time. */
@@ -162,6 +163,36 @@ VV_API vv_rng vv_state_rng(const vv_state *state, const char *stream);
 VV_API VV_MUST_USE vv_status vv_state_metric(const vv_state *state, const char *label,
                                              const char *name, double *out);
 
+/* ---- for those who watch a run ---- */
+/* Whether a multiple of `every` lies in (batch - 1, batch] on the run's axis of batches; batch 0
+   counts as one. At BATCH_END ask for time.batch; at AFTER_TRAIN_BATCH for time.batch + 1; for the
+   first batch of each interval ask at BATCH_START for time.batch. Never if `every` is none or 0.
+   VV_EINVAL if the axis cannot resolve the unit. */
+VV_API VV_MUST_USE vv_status vv_state_due(bool *out, const vv_state *state, vv_time every,
+                                          int64_t batch);
+/* Seconds the run will still take: training at the rate since this process started (its first
+   batch left out), and the evaluations to come at their mean (the first left out if there were
+   more). NaN before that is known. */
+VV_API double vv_state_remaining_seconds(const vv_state *state);
+/* Seconds in all fits of the run so far: training, evaluation, saving; and evaluation alone. */
+VV_API double vv_state_wall_seconds(const vv_state *state);
+VV_API double vv_state_eval_seconds(const vv_state *state);
+
+/* A number to watch: a metric of an evaluator, or "loss" of label "train". */
+typedef struct vv_watch {
+    const char *monitor, *label;
+    int direction; /* index into vv_watch_directions: 0 as the metric says, 1 less is better,
+                      2 greater is better */
+} vv_watch;
+extern VV_API const char *const vv_watch_directions[]; /* "auto", "less", "greater", NULL */
+VV_API bool vv_watch_on_train(const vv_watch *watch);
+VV_API bool vv_watch_less_is_better(const vv_watch *watch);
+/* At FIT_START: a wrong name is told now, not after the first epoch. */
+VV_API VV_MUST_USE vv_status vv_watch_check(const vv_watch *watch, const vv_state *state);
+/* The value as it is now. */
+VV_API VV_MUST_USE vv_status vv_watch_value(const vv_watch *watch, const vv_state *state,
+                                            double *out);
+
 /* For methods that need a second pass (SAM), at AFTER_TRAIN_BATCH: computes the gradients of the
    current batch again, at the weights as they are now, into param->grad. BEFORE_FORWARD to
    AFTER_BACKWARD fire again per microbatch; random nodes draw the same numbers; running statistics
@@ -175,6 +206,12 @@ VV_API VV_MUST_USE vv_status vv_state_gradients(vv_state *state, double *loss);
    other classes than vv_batch_norm_class move by their own rule. The loader is left where it was.
    *count (may be NULL) = batch norms found; without any nothing is read. */
 VV_API VV_MUST_USE vv_status vv_state_recompute_norms(vv_state *state, int64_t batches, int *count);
+
+/* At AFTER_TRAIN_BATCH: weights, buffers, optimizer and methods become what the newest checkpoint
+   of the run holds, and this batch's step is not taken. The clock, the order of the data, callbacks
+   and the log go on: the batches since that checkpoint are left behind. *batch (may be NULL) = the
+   checkpoint's. VV_ENOTFOUND if the run has saved none. */
+VV_API VV_MUST_USE vv_status vv_state_roll_back(vv_state *state, int64_t *batch);
 
 /* For methods that mix, at BEFORE_LOSS: folds mix_target into `target` as one soft target and takes
    the mixture off. A wrong class index is an error, as in the plain loss. */
@@ -251,6 +288,7 @@ typedef struct vv_callback_desc {
     vv_status (*save)(vv_callback *callback, vv_record *record);
     vv_status (*load)(vv_callback *callback, const vv_record *record);
     void (*fini)(vv_callback *callback);
+    bool on_by_default; /* every Trainer and recipe has it unless it is waived */
 } vv_callback_desc;
 struct vv_callback {
     const vv_callback_desc *type;

@@ -434,6 +434,39 @@ static void survives_each_allocation_failing(void **state)
     }
 }
 
+/* What every run has is written out; `off`, for it or for the section, waives it, and the resolved
+   text keeps that. */
+static void default_callbacks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *callbacks, *line;
+    } cases[] = {
+        {"", "callbacks:\n  - name: nan_monitor\n    action: stop"},
+        {"callbacks: [lr_monitor]", "  - name: nan_monitor\n    action: stop"},
+        {"callbacks: {nan_monitor: {action: skip}}", "  - name: nan_monitor\n    action: skip"},
+        {"callbacks: [{name: nan_monitor, action: skip}]", "    action: skip"},
+        {"callbacks: {nan_monitor: off, lr_monitor: on}", "  - name: lr_monitor\n  - nan_monitor: off"},
+        {"callbacks: [nan_monitor: off]", "callbacks:\n  - nan_monitor: off"},
+        {"callbacks: off", "callbacks:\n  - nan_monitor: off"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char recipe[256];
+        snprintf(recipe, sizeof recipe, "%s%s\n", small, cases[i].callbacks);
+        vv_str text = resolved(recipe, NULL), again = resolved(vv_str_text(&text), NULL);
+        has_line(&text, cases[i].line);
+        const char *found = strstr(vv_str_text(&text), "nan_monitor");
+        assert_null(strstr(found + 1, "nan_monitor"));
+        assert_string_equal(vv_str_text(&text), vv_str_text(&again));
+        vv_str_fini(&text);
+        vv_str_fini(&again);
+    }
+    const override_list off = {"callbacks.nan_monitor=off"};
+    vv_str text = resolved(small, off);
+    has_line(&text, "callbacks:\n  - nan_monitor: off");
+    vv_str_fini(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +479,7 @@ int main(void)
         cmocka_unit_test(methods_are_switched_off_and_on),
         cmocka_unit_test(refuses_bad_overrides),
         cmocka_unit_test(resolved_text_is_a_fixed_point),
+        cmocka_unit_test(default_callbacks),
         cmocka_unit_test(describes_its_settings),
         cmocka_unit_test(loads_files),
         cmocka_unit_test(survives_each_allocation_failing),
