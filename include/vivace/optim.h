@@ -63,6 +63,9 @@ VV_API VV_MUST_USE vv_status vv_optimizer_step(vv_optimizer *optimizer);
    this exchanges the two, bit by bit: once before evaluating or saving, once after. */
 VV_API bool vv_optimizer_averages(const vv_optimizer *optimizer);
 VV_API void vv_optimizer_swap(vv_optimizer *optimizer);
+/* Forgets the state and the step count of every parameter, as if no step had been done: for weights
+   that were exchanged under the optimizer. */
+VV_API void vv_optimizer_reset(vv_optimizer *optimizer);
 /* Multiplier of every group's initial learning rate (set by schedules). */
 VV_API void vv_optimizer_set_lr_factor(vv_optimizer *optimizer, double factor);
 VV_API double vv_optimizer_lr(const vv_optimizer *optimizer, int group); /* NaN: no such group */

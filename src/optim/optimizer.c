@@ -338,6 +338,12 @@ void vv_optimizer_swap(vv_optimizer *optimizer)
     }
 }
 
+void vv_optimizer_reset(vv_optimizer *optimizer)
+{
+    for (int i = 0; i < optimizer->entry_count; i++)
+        vvi_optim_drop_state(&optimizer->entries[i]);
+}
+
 /* ---- looking ---- */
 void vv_optimizer_set_lr_factor(vv_optimizer *optimizer, double factor)
 {

@@ -1,6 +1,7 @@
-/* test_method_pairs.c - every two methods train together, in either order of the list, or are
- * refused with a sentence that names both; methods of different phases run in one order whatever
- * the list's, so that one training tells for both. */
+/* test_method_pairs.c - every two methods train three steps together, in either order of the list,
+ * or are refused with a sentence that names both and says why; methods of different phases run in
+ * one order whatever the list's, so that one training tells for both. Built several times: program
+ * PART of PARTS has its share of the pairs. */
 #include "conformance.h"
 
 typedef struct outcome {
@@ -8,11 +9,11 @@ typedef struct outcome {
     const vv_method_desc *first; /* the one that runs first */
 } outcome;
 
-/* What is trained, for two batches: nothing if the two run in the order `known` already. */
+/* What is trained, for three batches: nothing if the two run in the order `known` already. */
 static outcome train(const vv_method_desc *a, const vv_method_desc *b, const data *d,
                      const vv_method_desc *known)
 {
-    vv_trainer_opts opts = trainer_opts(NET_RICH, d, "2ba");
+    vv_trainer_opts opts = trainer_opts(NET_RICH, d, "3ba");
     vv_method *methods[2] = {method_new(a), method_new(b)};
     vv_trainer *trainer;
     outcome o = {.status = VV_OK};
@@ -44,7 +45,7 @@ static void check_pair(const vv_method_desc *a, const vv_method_desc *b, const d
     if (first.status != VV_OK) {
         assert_says(a->desc.name);
         assert_says(b->desc.name);
-        if (first.status != VV_EINVAL || !strstr(vv_error(), "cannot be used together"))
+        if (first.status != VV_EINVAL || !strstr(vv_error(), "cannot be used together: "))
             fail_msg("%s with %s is refused without a reason: %s", a->desc.name, b->desc.name,
                      vv_error());
     }
@@ -64,7 +65,8 @@ static void pairs(void **unused)
     for (int i = 0; (a = method_at(i)); i++) {
         need_world(a);
         for (int j = i + 1; (b = method_at(j)); j++)
-            check_pair(a, b, &d);
+            if ((i + j) % PARTS == PART)
+                check_pair(a, b, &d);
     }
     data_fini(&d);
     assert_int_equal(vv_memory_live_count(), live);
