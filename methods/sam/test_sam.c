@@ -1,7 +1,7 @@
 /* test_sam.c - what must hold: the step of a quadratic follows its closed form; weights come back
  * to the bit, also after failures; rho 0 is the plain optimizer; running statistics move once;
- * neither microbatches nor resuming change anything; an interval saves its passes; methods before it act on
- * both gradients; the plain function and the method give the same numbers. */
+ * neither microbatches nor resuming change anything; an interval saves its passes; methods before
+ * it act on both gradients; the plain function and the method give the same numbers. */
 #include "method_world.h"
 
 #include "sam.h"
