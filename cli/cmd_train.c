@@ -71,6 +71,9 @@ static int train_recipe(const char *path, const cli_args *args, const char *run_
         fputs(vv_str_text(&plan), stdout);
         fflush(stdout);
     }
+    if (!json && vv_trainer_finished(vv_run_trainer(run)))
+        puts("this run is finished already: nothing is left to train; a longer max_duration goes "
+             "on");
     cli_watch_interrupt(vv_run_trainer(run));
     vv_status status = vv_trainer_fit(vv_run_trainer(run));
     cli_watch_interrupt(NULL);
@@ -116,11 +119,22 @@ static int train(int argc, char **argv)
     return code;
 }
 
+static vv_status check_plan(vv_run *run, bool json, vv_str *plan)
+{
+    vv_trainer *trainer = vv_run_trainer(run);
+    VV_TRY(vv_trainer_time_step(trainer));
+    return json ? vv_trainer_plan_json(trainer, plan) : vv_trainer_plan(trainer, plan);
+}
+
 static int check(int argc, char **argv)
 {
-    bool synthetic = false;
+    bool synthetic = false, json = false;
+    const char *run_dir = NULL;
     cli_args args;
-    const cli_option options[] = {{"--synthetic", &synthetic, NULL}, {NULL, NULL, NULL}};
+    const cli_option options[] = {{"--synthetic", &synthetic, NULL},
+                                  {"--json", &json, NULL},
+                                  {"--run-dir", NULL, &run_dir},
+                                  {NULL, NULL, NULL}};
     int code = cli_parse(&cli_check, argc, argv, options, 1, &args);
     vv_recipe *recipe = NULL;
     vv_run *run = NULL;
@@ -130,9 +144,10 @@ static int check(int argc, char **argv)
     if (code == CLI_DONE) {
         vv_run_opts opts = VV_RUN_DEFAULTS;
         opts.synthetic = synthetic;
+        opts.run_dir = run_dir;
         if (vv_recipe_load(&recipe, args.words[0], args.overrides, args.override_count) != VV_OK ||
             vv_run_new(&run, recipe, &opts) != VV_OK ||
-            vv_trainer_plan(vv_run_trainer(run), &plan) != VV_OK)
+            check_plan(run, json, &plan) != VV_OK)
             code = cli_fail();
         else
             fputs(vv_str_text(&plan), stdout);
@@ -147,6 +162,7 @@ static int check(int argc, char **argv)
 const cli_verb cli_train = {
     "train", "RECIPE [key=value ...] [--run-dir DIR] [--json] [--no-resume] [--synthetic]",
     "Trains what a recipe says; the same command continues an interrupted run.", train};
-const cli_verb cli_check = {"check", "RECIPE [key=value ...] [--synthetic]",
+const cli_verb cli_check = {"check",
+                            "RECIPE [key=value ...] [--json] [--run-dir DIR] [--synthetic]",
                             "Prints a recipe's plan, or why it cannot work, without training.",
                             check};

@@ -21,6 +21,7 @@ typedef struct vv_sample_spec {
     int64_t input_shape[VV_MAX_DIMS], target_shape[VV_MAX_DIMS];
     int64_t classes;       /* 0 = not a classification set */
     float mean[4], std[4]; /* per channel, of pixels / 255; std 0 = unknown */
+    int64_t tokens;        /* in one sample of text; 0 = the set has no tokens */
 } vv_sample_spec;
 
 /* ---- ext: what a data set is ---- */

@@ -32,7 +32,14 @@ struct vv_trainer_opts {
     VV_BORROWED vv_loader *eval;      /* short for one eval_set labelled "eval"; may be NULL */
     const vv_eval_set *eval_sets;     /* more evaluators */
     int eval_set_count;
-    const char *max_duration;         /* "10ep", "500ba" */
+    /* "10ep", "500ba", "1e6sp", "1e9tok", "3iter"; or a budget, "900sec", "1h20m", "2usd", of
+       training time: evaluation, saving and start are not counted. */
+    const char *max_duration;
+    const char *iteration_length;     /* "2ep", "100ba", "1e6tok"; NULL or "" = no iterations */
+    double usd_per_hour;              /* of the hardware; 0 = not known */
+    const char *hardware;             /* its name, stored in summary.json; may be NULL */
+    const char *price_note;           /* where the price comes from, with its date; may be NULL */
+    double deadline_seconds; /* how long the machine lasts after SIGTERM; 0 = not known */
     const char *eval_interval;        /* "1ep"; "0ep" = only at the end */
     vv_method_list methods;           /* taken */
     VV_TAKES vv_schedule **schedules; /* NULL-ended; multiplied; NULL = constant */
@@ -60,10 +67,9 @@ struct vv_trainer_opts {
     const char *command;              /* stored in summary.json */
 };
 typedef struct vv_trainer_opts vv_trainer_opts;
-#define VV_TRAINER_DEFAULTS                                                                        \
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, "1ep", "1ep", {NULL, 0}, NULL, 1.0, NULL, false,  \
-     NULL, VV_PRECISION_FP32, NULL, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, false, NULL, false, false, \
-     false, NULL, NULL}
+/* What is not named is 0, false or NULL. */
+#define VV_TRAINER_DEFAULTS \
+    {.max_duration = "1ep", .eval_interval = "1ep", .scale_schedule_ratio = 1.0}
 
 /* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT
    (surgery), loads a checkpoint if asked, resolves the plan; what cannot work fails here. */
@@ -72,9 +78,21 @@ VV_API void vv_trainer_free(VV_TAKES vv_trainer *trainer);
 /* The printed plan (G4): schedule on one axis, evaluation and save points, methods in order with
    what they do, parameters, memory, threads, precision, kernels. */
 VV_API VV_MUST_USE vv_status vv_trainer_plan(vv_trainer *trainer, vv_str *out);
+/* The same as one JSON object: steps, schedule, evaluations, saves, methods (with events and
+   matched), parameters, planned_memory_bytes, microbatch, precision, threads, expected_seconds,
+   expected_usd,
+   ... What is not known is null. */
+VV_API VV_MUST_USE vv_status vv_trainer_plan_json(vv_trainer *trainer, vv_str *out);
+/* Times one microbatch of zeros, if that takes about a second at most, so that the plan can say how
+   long the run will take; nothing is trained and nobody hears of it. Methods, the loader, the
+   optimizer's pass and evaluation are not in it. */
+VV_API VV_MUST_USE vv_status vv_trainer_time_step(vv_trainer *trainer);
 /* Trains up to max_duration (absolute: a resumed or finished run does only what is missing; VV_OK
    and nothing done if nothing is). */
 VV_API VV_MUST_USE vv_status vv_trainer_fit(vv_trainer *trainer);
+/* Whether fit has nothing left to do: the duration was reached, or a callback ended the run, and
+   what comes at the end is done. */
+VV_API bool vv_trainer_finished(const vv_trainer *trainer);
 /* Evaluates now. */
 VV_API VV_MUST_USE vv_status vv_trainer_eval(vv_trainer *trainer);
 /* Outputs (logits) of every sample of a loader, f32 [count, classes]. */

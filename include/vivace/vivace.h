@@ -18,6 +18,7 @@
 #include <vivace/nn.h>
 #include <vivace/ops.h>
 #include <vivace/optim.h>
+#include <vivace/prices.h>
 #include <vivace/recipe.h>
 #include <vivace/registry.h>
 #include <vivace/rng.h>

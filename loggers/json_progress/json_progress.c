@@ -42,9 +42,13 @@ static vv_status put(json_progress *p, vv_str *line)
 static void head(vv_str *line, const char *event, const vv_state *s)
 {
     vv_str_addf(line,
-                "{\"event\":\"%s\",\"epoch\":%lld,\"batch\":%lld,\"batches\":%lld,\"sample\":%lld",
-                event, (long long)s->time.epoch, (long long)s->time.batch,
-                (long long)s->axis.total_batches, (long long)s->time.sample);
+                "{\"event\":\"%s\",\"epoch\":%lld,\"batch\":%lld", event, (long long)s->time.epoch,
+                (long long)s->time.batch);
+    if (s->axis.total_batches >= 0)
+        vv_str_addf(line, ",\"batches\":%lld", (long long)s->axis.total_batches);
+    else /* a budget of time */
+        vv_str_add(line, ",\"batches\":null");
+    vv_str_addf(line, ",\"sample\":%lld", (long long)s->time.sample);
     add_number(line, "progress", s->progress);
     add_number(line, "seconds", s->time.total_seconds);
 }

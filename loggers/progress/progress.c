@@ -20,7 +20,7 @@ static const vv_field fields[] = {
      offsetof(vv_progress_opts, style), "auto", 0, 0, styles},
     {"interval", "Seconds between two lines (style lines).", VV_FIELD_FLOAT,
      offsetof(vv_progress_opts, interval), "10", 0, 86400, NULL},
-    {"usd_per_hour", "Price of the machine, for the cost so far; 0 = unknown.", VV_FIELD_FLOAT,
+    {"usd_per_hour", "Price of the machine, for the cost so far; 0 = the run's.", VV_FIELD_FLOAT,
      offsetof(vv_progress_opts, usd_per_hour), "0", 0, 1e9, NULL},
     {.name = NULL},
 };
@@ -66,13 +66,14 @@ static vv_status say(progress *p, const char *text)
 }
 
 /* What was paid so far: what a callback logs, else the time since the start by the price. */
-static double cost(const vv_logger *logger, double wall_seconds)
+static double cost(const vv_logger *logger, const vv_state *s, double wall_seconds)
 {
     const progress *p = logger->self;
     const vv_progress_opts *opts = logger->opts;
     if (!isnan(p->usd))
         return p->usd;
-    return opts->usd_per_hour > 0.0 ? opts->usd_per_hour * wall_seconds / 3600.0 : (double)NAN;
+    double price = opts->usd_per_hour > 0.0 ? opts->usd_per_hour : s->usd_per_hour;
+    return price > 0.0 ? price * wall_seconds / 3600.0 : (double)NAN;
 }
 
 static void describe(const vv_logger *logger, const vv_state *s, vv_str *out)
@@ -83,7 +84,7 @@ static void describe(const vv_logger *logger, const vv_state *s, vv_str *out)
     double rate = seconds > 0.0 ? (double)(s->time.sample - p->first_sample) / seconds : 0.0;
     double done = s->progress - p->first_progress;
     double eta = done > 0.0 ? wall / done * (1.0 - s->progress) : (double)NAN;
-    double usd = cost(logger, wall);
+    double usd = cost(logger, s, wall);
     vv_str_addf(out, "%3.0f%%  epoch %lld  batch %lld", 100.0 * s->progress,
                 (long long)s->time.epoch, (long long)s->time.batch);
     if (s->axis.total_batches > 0)

@@ -16,7 +16,7 @@ typedef struct vv_progress_opts {
     int stream;      /* vv_progress_stream */
     int style;       /* vv_progress_style; auto = a bar if the stream is a terminal */
     double interval; /* seconds between lines */
-    double usd_per_hour; /* the machine's price; 0 = unknown */
+    double usd_per_hour; /* the machine's price; 0 = the run's, if it is known */
 } vv_progress_opts;
 #define VV_PROGRESS_DEFAULTS {VV_PROGRESS_STDERR, VV_PROGRESS_AUTO, 10.0, 0.0}
 

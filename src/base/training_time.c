@@ -12,7 +12,7 @@
 static const char *const unit_names[] = {
     [VV_UNIT_ITERATION] = "iter", [VV_UNIT_EPOCH] = "ep",     [VV_UNIT_BATCH] = "ba",
     [VV_UNIT_SAMPLE] = "sp",      [VV_UNIT_TOKEN] = "tok",    [VV_UNIT_DURATION] = "dur",
-    [VV_UNIT_SECOND] = "sec",     [VV_UNIT_NONE] = "no unit",
+    [VV_UNIT_SECOND] = "sec",     [VV_UNIT_USD] = "usd",    [VV_UNIT_NONE] = "no unit",
 };
 
 const char *vv_unit_name(vv_unit unit)
@@ -20,10 +20,16 @@ const char *vv_unit_name(vv_unit unit)
     return (unsigned)unit <= VV_UNIT_NONE ? unit_names[unit] : "no unit";
 }
 
+/* Whether times in this unit are real numbers. */
+static bool is_real(vv_unit unit)
+{
+    return unit == VV_UNIT_DURATION || unit == VV_UNIT_USD;
+}
+
 vv_time vv_time_of(int64_t count, vv_unit unit)
 {
-    if (unit == VV_UNIT_DURATION)
-        return vv_time_fraction((double)count);
+    if (is_real(unit))
+        return (vv_time){.unit = unit, .fraction = (double)count};
     if (unit == VV_UNIT_NONE)
         return vv_time_none();
     return (vv_time){.unit = unit, .count = count};
@@ -87,7 +93,7 @@ static vv_status bad_text(const char *text)
     return vv_fail(
         VV_EINVAL,
         "'%s' is not a training time; write a number and a unit (ep, ba, sp, tok, iter, "
-        "dur, sec), such as 90ep, 500ba or 0.1dur, or hours, minutes and seconds, such as "
+        "dur, sec, usd), such as 90ep, 500ba or 0.1dur, or hours, minutes and seconds, such as "
         "1h20m",
         text);
 }
@@ -100,7 +106,7 @@ static vv_status read_unit(vv_unit *unit, const char *at, const char *text, vv_u
             return vv_fail(
                 VV_EINVAL,
                 "'%s' has no unit; write %sep for epochs, %sba for batches, or another of "
-                "sp, tok, iter, dur, sec",
+                "sp, tok, iter, dur, sec, usd",
                 text, text, text);
         return VV_OK;
     }
@@ -139,14 +145,15 @@ vv_status vv_time_parse(vv_time *out, const char *text, vv_unit bare)
         return bad_text(word);
     vv_unit unit = bare;
     VV_TRY(read_unit(&unit, end, word, bare));
-    if (unit == VV_UNIT_DURATION) {
-        *out = vv_time_fraction(number.value);
+    if (is_real(unit)) {
+        *out = (vv_time){.unit = unit, .fraction = number.value};
         return VV_OK;
     }
     if (!number.is_whole && number.value == floor(number.value))
         return vv_fail(VV_EINVAL, "'%s' is too large for a training time", word);
     if (!number.is_whole)
-        return vv_fail(VV_ETYPE, "'%s': a time in %s is a whole number; only dur takes fractions",
+        return vv_fail(VV_ETYPE,
+                       "'%s': a time in %s is a whole number; only dur and usd take fractions",
                        word, unit_names[unit]);
     *out = vv_time_of(number.integer, unit);
     return VV_OK;
@@ -159,8 +166,9 @@ const char *vv_time_text(vv_time time, char *buf, size_t buf_bytes)
         return buf;
     if (vv_time_is_none(time))
         snprintf(buf, buf_bytes, "none");
-    else if (time.unit == VV_UNIT_DURATION)
-        snprintf(buf, buf_bytes, "%sdur", vvi_number_text(time.fraction, number, sizeof number));
+    else if (is_real(time.unit))
+        snprintf(buf, buf_bytes, "%s%s", vvi_number_text(time.fraction, number, sizeof number),
+                 vv_unit_name(time.unit));
     else
         snprintf(buf, buf_bytes, "%lld%s", (long long)time.count, vv_unit_name(time.unit));
     return buf;
@@ -188,9 +196,9 @@ vv_status vv_time_add(vv_time *out, vv_time a, vv_time b)
 {
     *out = vv_time_none();
     VV_TRY(same_unit(a, b, "add"));
-    if (a.unit != VV_UNIT_DURATION)
+    if (!is_real(a.unit))
         return add_counts(out, a, b.count);
-    *out = vv_time_fraction(a.fraction + b.fraction);
+    *out = (vv_time){.unit = a.unit, .fraction = a.fraction + b.fraction};
     return VV_OK;
 }
 
@@ -198,8 +206,8 @@ vv_status vv_time_sub(vv_time *out, vv_time a, vv_time b)
 {
     *out = vv_time_none();
     VV_TRY(same_unit(a, b, "subtract"));
-    if (a.unit == VV_UNIT_DURATION) {
-        *out = vv_time_fraction(a.fraction - b.fraction);
+    if (is_real(a.unit)) {
+        *out = (vv_time){.unit = a.unit, .fraction = a.fraction - b.fraction};
         return VV_OK;
     }
     if (b.count == INT64_MIN)
@@ -212,7 +220,7 @@ vv_status vv_time_compare(int *out, vv_time a, vv_time b)
 {
     *out = 0;
     VV_TRY(same_unit(a, b, "compare"));
-    if (a.unit == VV_UNIT_DURATION)
+    if (is_real(a.unit))
         *out = (a.fraction > b.fraction) - (a.fraction < b.fraction);
     else
         *out = (a.count > b.count) - (a.count < b.count);
@@ -231,8 +239,8 @@ static int64_t truncated(double value)
 
 vv_time vv_time_scale(vv_time time, double factor)
 {
-    if (time.unit == VV_UNIT_DURATION)
-        return vv_time_fraction(time.fraction * factor);
+    if (is_real(time.unit))
+        return (vv_time){.unit = time.unit, .fraction = time.fraction * factor};
     return vv_time_of(truncated((double)time.count * factor), time.unit);
 }
 
@@ -240,10 +248,10 @@ vv_status vv_time_ratio(double *out, vv_time a, vv_time b)
 {
     *out = 0.0;
     VV_TRY(same_unit(a, b, "divide"));
-    double whole = b.unit == VV_UNIT_DURATION ? b.fraction : (double)b.count;
+    double whole = is_real(b.unit) ? b.fraction : (double)b.count;
     if (whole == 0.0)
         return vv_fail(VV_EINVAL, "cannot divide by a time of 0%s", vv_unit_name(b.unit));
-    *out = (a.unit == VV_UNIT_DURATION ? a.fraction : (double)a.count) / whole;
+    *out = (is_real(a.unit) ? a.fraction : (double)a.count) / whole;
     return VV_OK;
 }
 
@@ -296,12 +304,48 @@ vv_status vv_time_to_batches(double *out, vv_time time, const vv_axis *axis)
         *out = time.fraction * (double)axis->total_batches;
         return VV_OK;
     case VV_UNIT_ITERATION:
+        VV_TRY(need_known(axis->batches_per_iteration, time,
+                          "the number of batches in an iteration"));
+        *out = count * (double)axis->batches_per_iteration;
+        return VV_OK;
     case VV_UNIT_SECOND:
+    case VV_UNIT_USD:
     case VV_UNIT_NONE:
         break;
     }
-    return vv_fail(VV_ETYPE, "cannot turn %s into batches; give the time in ba, ep, sp, tok or dur",
+    return vv_fail(VV_ETYPE,
+                   "cannot turn %s into batches; give the time in ba, ep, sp, tok, iter or dur",
                    vv_time_text(time, text, sizeof text));
+}
+
+vv_status vv_time_to_axis(double *out, vv_time time, const vv_axis *axis)
+{
+    char text[48];
+    *out = 0.0;
+    if (!(axis->budget_seconds > 0.0))
+        return vv_time_to_batches(out, time, axis);
+    if (time.unit == VV_UNIT_SECOND) {
+        *out = (double)time.count;
+        return VV_OK;
+    }
+    if (time.unit == VV_UNIT_DURATION) {
+        *out = time.fraction * axis->budget_seconds;
+        return VV_OK;
+    }
+    return vv_fail(VV_ETYPE,
+                   "cannot turn %s into seconds: the run is a budget of %g seconds, and how many "
+                   "batches fit in is not known before; give the time in sec or dur",
+                   vv_time_text(time, text, sizeof text), axis->budget_seconds);
+}
+
+double vv_axis_length(const vv_axis *axis)
+{
+    return axis->budget_seconds > 0.0 ? axis->budget_seconds : (double)axis->total_batches;
+}
+
+double vv_timestamp_position(const vv_timestamp *now, const vv_axis *axis)
+{
+    return axis->budget_seconds > 0.0 ? now->total_seconds : (double)now->batch;
 }
 
 vv_status vv_timestamp_get(int64_t *out, const vv_timestamp *now, vv_unit unit)
@@ -327,6 +371,7 @@ vv_status vv_timestamp_get(int64_t *out, const vv_timestamp *now, vv_unit unit)
         *out = truncated(now->total_seconds);
         return VV_OK;
     case VV_UNIT_DURATION:
+    case VV_UNIT_USD:
     case VV_UNIT_NONE:
         break;
     }
@@ -339,6 +384,7 @@ void vv_timestamp_next_batch(vv_timestamp *now, int64_t samples, int64_t tokens,
 {
     now->batch++;
     now->batch_in_epoch++;
+    now->batch_in_iteration++;
     now->sample += samples;
     now->sample_in_epoch += samples;
     now->token += tokens;
@@ -372,6 +418,7 @@ void vv_timestamp_next_iteration(vv_timestamp *now, double seconds)
 {
     now->iteration++;
     now->epoch_in_iteration = 0;
+    now->batch_in_iteration = 0;
     now->token_in_iteration = 0;
     now->total_seconds += seconds;
     now->iteration_seconds = 0.0;

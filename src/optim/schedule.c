@@ -12,24 +12,30 @@ struct vv_schedule {
 };
 
 /* ---- units ---- */
+const char *vvi_axis_word(const vv_axis *axis)
+{
+    return axis->budget_seconds > 0.0 ? "seconds" : "batches";
+}
+
 vv_status vvi_schedule_batches(double *out, const char *field, vv_time time, const vvi_when *when,
                                bool scaled)
 {
     double batches = 0.0;
     *out = 0.0;
-    vv_status status = vv_time_to_batches(&batches, time, when->axis);
+    vv_status status = vv_time_to_axis(&batches, time, when->axis);
     if (status != VV_OK)
         return vv_fail_within(status, "%s", field);
     if (scaled && time.unit != VV_UNIT_DURATION)
         batches *= when->ssr;
     if (!isfinite(batches) || batches < 0.0)
-        return vv_fail(VV_EINVAL, "%s: %g batches is no length of time; give 0 or more", field,
-                       batches);
+        return vv_fail(VV_EINVAL, "%s: %g %s is no length of time; give 0 or more", field, batches,
+                       vvi_axis_word(when->axis));
     /* 0.29 * 100 is 28.999999999999996: what rounding alone keeps from a whole number is whole. */
     double whole = round(batches);
     if (fabs(batches - whole) <= 1e-9 * (whole > 1.0 ? whole : 1.0))
         batches = whole;
-    else if (batches > 1.0 && time.unit != VV_UNIT_SAMPLE && time.unit != VV_UNIT_TOKEN)
+    else if (batches > 1.0 && when->axis->budget_seconds <= 0.0 && time.unit != VV_UNIT_SAMPLE &&
+             time.unit != VV_UNIT_TOKEN)
         batches = floor(batches);
     *out = batches;
     return VV_OK;
@@ -40,7 +46,8 @@ vv_status vvi_schedule_length(double *out, const char *field, vv_time time, cons
 {
     VV_TRY(vvi_schedule_batches(out, field, time, when, scaled));
     if (*out == 0.0)
-        return vv_fail(VV_EINVAL, "%s is 0 batches long; give a length above 0", field);
+        return vv_fail(VV_EINVAL, "%s is 0 %s long; give a length above 0", field,
+                       vvi_axis_word(when->axis));
     return VV_OK;
 }
 

@@ -4,18 +4,21 @@
 
 #include <vivace/optim.h>
 
-/* What a schedule is asked: on which axis, at which scale of the schedule, at which batch. */
+/* What a schedule is asked: on which axis, at which scale of the schedule, where on the axis.
+   "Batch" stands for what the axis counts: on an axis of seconds it is a second. */
 typedef struct vvi_when {
     const vv_axis *axis;
     double ssr, batch;
 } vvi_when;
 
-/* A setting as batches. Shares of the duration are never multiplied by ssr (the duration already
-   is); everything else is if `scaled`. As in the reference, epochs, batches and shares are cut to
-   whole batches; less than one batch stays a fraction, so that a short trial of a long recipe
-   resolves. */
+/* A setting as a position on the axis. Shares of the duration are never multiplied by ssr (the
+   duration already is); everything else is if `scaled`. As in the reference, epochs, batches and
+   shares are cut to whole batches; less than one batch stays a fraction, so that a short trial of a
+   long recipe resolves. Seconds are not cut. */
 vv_status vvi_schedule_batches(double *out, const char *field, vv_time time, const vvi_when *when,
                                bool scaled);
+/* "batches" or "seconds", for sentences. */
+const char *vvi_axis_word(const vv_axis *axis);
 /* The same, refusing zero. */
 vv_status vvi_schedule_length(double *out, const char *field, vv_time time, const vvi_when *when,
                               bool scaled);
@@ -64,6 +67,9 @@ extern const vv_schedule_desc vvi_multistep_with_warmup, vvi_constant_with_warmu
 /* Factor after the milestones that `when` has passed. */
 vv_status vvi_multistep_factor(const vv_schedule_settings *opts, const vvi_when *when, double *out);
 vv_status vvi_multistep_check(const vv_schedule_settings *opts, const vvi_when *when);
+/* Curves over the share tau of their time that has passed, in [0,1]. */
+typedef double vvi_curve(const vv_schedule_settings *opts, double tau);
+vvi_curve vvi_curve_line, vvi_curve_cosine, vvi_curve_power;
 /* Half a cosine from 1 (tau 0) to `floor` (tau 1). */
 double vvi_cosine(double tau, double floor);
 

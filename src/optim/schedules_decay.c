@@ -12,6 +12,22 @@ double vvi_cosine(double tau, double floor_factor)
     return floor_factor + (1.0 - floor_factor) * 0.5 * (1.0 + cos(PI * tau));
 }
 
+/* ---- curves over the share of time that has passed ---- */
+double vvi_curve_line(const vv_schedule_settings *o, double tau)
+{
+    return o->alpha_i + tau * (o->alpha_f - o->alpha_i);
+}
+
+double vvi_curve_cosine(const vv_schedule_settings *o, double tau)
+{
+    return vvi_cosine(tau, o->alpha_f);
+}
+
+double vvi_curve_power(const vv_schedule_settings *o, double tau)
+{
+    return o->alpha_f + (1.0 - o->alpha_f) * pow(1.0 - tau, o->power);
+}
+
 /* Share of t_max that has passed, at most 1: after t_max a schedule stays where it ended. */
 static vv_status passed(const vv_schedule_settings *o, const vvi_when *when, double *out)
 {
@@ -36,7 +52,7 @@ static vv_status linear_factor(const void *opts, const vv_axis *axis, double ssr
     const vvi_when when = {axis, ssr, batch};
     double tau = 0.0;
     VV_TRY(passed(o, &when, &tau));
-    *out = o->alpha_i + tau * (o->alpha_f - o->alpha_i);
+    *out = vvi_curve_line(o, tau);
     return VV_OK;
 }
 
@@ -58,7 +74,7 @@ static vv_status cosine_factor(const void *opts, const vv_axis *axis, double ssr
     const vvi_when when = {axis, ssr, batch};
     double tau = 0.0;
     VV_TRY(passed(o, &when, &tau));
-    *out = vvi_cosine(tau, o->alpha_f);
+    *out = vvi_curve_cosine(o, tau);
     return VV_OK;
 }
 
@@ -96,7 +112,7 @@ static vv_status restart_factor(const void *opts, const vv_axis *axis, double ss
 
 static vv_status restart_check(const void *opts, const vv_axis *axis, double ssr)
 {
-    double factor, last = axis->total_batches > 0 ? (double)(axis->total_batches - 1) : 0.0;
+    double factor, last = fmax(0.0, vv_axis_length(axis) - 1.0);
     return restart_factor(opts, axis, ssr, last, &factor);
 }
 
@@ -118,7 +134,7 @@ static vv_status polynomial_factor(const void *opts, const vv_axis *axis, double
     const vvi_when when = {axis, ssr, batch};
     double tau = 0.0;
     VV_TRY(passed(o, &when, &tau));
-    *out = o->alpha_f + (1.0 - o->alpha_f) * pow(1.0 - tau, o->power);
+    *out = vvi_curve_power(o, tau);
     return VV_OK;
 }
 

@@ -7,37 +7,42 @@
 
 #include "optim/schedule.h"
 
-typedef struct phases {
-    double rise; /* t / t_warmup while warming up */
-    bool warming;
-    double tau; /* share of the time between t_warmup and t_max that has passed */
-} phases;
-
 static vv_status warmup_length(const vv_schedule_settings *o, const vvi_when *when, double *out)
 {
     return vvi_schedule_batches(out, "t_warmup", o->t_warmup, when, o->scale_warmup);
 }
 
-static vv_status find_phase(const vv_schedule_settings *o, const vvi_when *when, phases *out)
+/* The rise goes to where the curve starts; the curve has the time between t_warmup and t_max. */
+static vv_status rise_then(vvi_curve *curve, const vv_schedule_settings *o, vvi_when when,
+                           double *out)
 {
-    double warmup = 0.0, end = 0.0;
-    VV_TRY(warmup_length(o, when, &warmup));
-    VV_TRY(vvi_schedule_batches(&end, "t_max", o->t_max, when, true));
-    out->warming = when->batch < warmup;
-    out->rise = out->warming ? when->batch / warmup : 1.0;
-    out->tau = 0.0;
-    if (!out->warming && end > warmup)
-        out->tau = fmin(1.0, (when->batch - warmup) / (end - warmup));
+    double warmup = 0.0, end = 0.0, tau = 0.0;
+    VV_TRY(warmup_length(o, &when, &warmup));
+    VV_TRY(vvi_schedule_batches(&end, "t_max", o->t_max, &when, true));
+    if (when.batch < warmup) {
+        *out = curve(o, 0.0) * when.batch / warmup;
+        return VV_OK;
+    }
+    if (end > warmup)
+        tau = fmin(1.0, (when.batch - warmup) / (end - warmup));
+    *out = curve(o, tau);
     return VV_OK;
 }
 
+/* A rise that goes on beyond the end of training never reaches the rate that was asked for. */
 static vv_status check_warmup(const vv_schedule_settings *o, const vvi_when *when)
 {
-    double warmup = 0.0;
+    double warmup = 0.0, length = vv_axis_length(when->axis);
+    const char *word = vvi_axis_word(when->axis);
     VV_TRY(warmup_length(o, when, &warmup));
     if (warmup == 0.0)
-        return vv_fail(VV_EINVAL, "t_warmup is 0 batches long; give a length above 0 or take the "
-                                  "schedule without warm-up");
+        return vv_fail(VV_EINVAL, "t_warmup is 0 %s long; give a length above 0 or take the "
+                                  "schedule without warm-up", word);
+    if (length >= 0.0 && warmup > length)
+        return vv_fail(VV_EINVAL,
+                       "t_warmup is %g %s, but the whole run has only %g; shorten t_warmup or give "
+                       "it in dur, train longer, or leave the schedule out (schedules=off)",
+                       warmup, word, length);
     return VV_OK;
 }
 
@@ -46,19 +51,48 @@ static vv_status check_end(const void *opts, const vv_axis *axis, double ssr)
 {
     const vv_schedule_settings *o = opts;
     const vvi_when when = {axis, ssr, 0.0};
-    double end = 0.0;
+    double end = 0.0, length = vv_axis_length(axis);
     VV_TRY(check_warmup(o, &when));
     VV_TRY(vvi_schedule_batches(&end, "t_max", o->t_max, &when, true));
-    if (axis->total_batches >= 0 && ceil(end) < (double)axis->total_batches)
-        return vv_fail(
-            VV_EINVAL,
-            "t_max is %g batches, but training takes %lld; give t_max 1dur or at least the "
-            "duration",
-            end, (long long)axis->total_batches);
+    if (ceil(end) < length)
+        return vv_fail(VV_EINVAL,
+                       "t_max is %g %s, but training takes %g; give t_max 1dur or at least the "
+                       "duration",
+                       end, vvi_axis_word(axis), length);
     return VV_OK;
 }
 
 /* ---- the curves ---- */
+static double flat(const vv_schedule_settings *o, double tau)
+{
+    (void)tau;
+    return o->alpha;
+}
+
+static vv_status constant_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
+                                 double *out)
+{
+    return rise_then(flat, opts, (vvi_when){axis, ssr, batch}, out);
+}
+
+static vv_status linear_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
+                               double *out)
+{
+    return rise_then(vvi_curve_line, opts, (vvi_when){axis, ssr, batch}, out);
+}
+
+static vv_status cosine_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
+                               double *out)
+{
+    return rise_then(vvi_curve_cosine, opts, (vvi_when){axis, ssr, batch}, out);
+}
+
+static vv_status polynomial_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
+                                   double *out)
+{
+    return rise_then(vvi_curve_power, opts, (vvi_when){axis, ssr, batch}, out);
+}
+
 static vv_status multistep_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
                                   double *out)
 {
@@ -66,11 +100,10 @@ static vv_status multistep_factor(const void *opts, const vv_axis *axis, double 
     const vvi_when when = {axis, ssr, batch};
     double warmup = 0.0;
     VV_TRY(warmup_length(o, &when, &warmup));
-    if (batch < warmup) {
+    VV_TRY(vvi_multistep_factor(o, &when, out));
+    if (batch < warmup)
         *out = batch / warmup;
-        return VV_OK;
-    }
-    return vvi_multistep_factor(o, &when, out);
+    return VV_OK;
 }
 
 static vv_status multistep_check(const void *opts, const vv_axis *axis, double ssr)
@@ -78,50 +111,6 @@ static vv_status multistep_check(const void *opts, const vv_axis *axis, double s
     const vvi_when when = {axis, ssr, 0.0};
     VV_TRY(check_warmup(opts, &when));
     return vvi_multistep_check(opts, &when);
-}
-
-static vv_status constant_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
-                                 double *out)
-{
-    const vv_schedule_settings *o = opts;
-    const vvi_when when = {axis, ssr, batch};
-    double warmup = 0.0;
-    VV_TRY(warmup_length(o, &when, &warmup));
-    *out = batch < warmup ? o->alpha * batch / warmup : o->alpha;
-    return VV_OK;
-}
-
-static vv_status linear_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
-                               double *out)
-{
-    const vv_schedule_settings *o = opts;
-    const vvi_when when = {axis, ssr, batch};
-    phases at;
-    VV_TRY(find_phase(o, &when, &at));
-    *out = at.warming ? o->alpha_i * at.rise : o->alpha_i + at.tau * (o->alpha_f - o->alpha_i);
-    return VV_OK;
-}
-
-static vv_status cosine_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
-                               double *out)
-{
-    const vv_schedule_settings *o = opts;
-    const vvi_when when = {axis, ssr, batch};
-    phases at;
-    VV_TRY(find_phase(o, &when, &at));
-    *out = at.warming ? at.rise : vvi_cosine(at.tau, o->alpha_f);
-    return VV_OK;
-}
-
-static vv_status polynomial_factor(const void *opts, const vv_axis *axis, double ssr, double batch,
-                                   double *out)
-{
-    const vv_schedule_settings *o = opts;
-    const vvi_when when = {axis, ssr, batch};
-    phases at;
-    VV_TRY(find_phase(o, &when, &at));
-    *out = at.warming ? at.rise : o->alpha_f + (1.0 - o->alpha_f) * pow(1.0 - at.tau, o->power);
-    return VV_OK;
 }
 
 /* ---- one cycle: up to the peak, then down, both straight; scaled as a whole ---- */
@@ -144,8 +133,18 @@ static vv_status cycle_factor(const void *opts, const vv_axis *axis, double ssr,
 
 static vv_status cycle_check(const void *opts, const vv_axis *axis, double ssr)
 {
-    double factor;
-    return cycle_factor(opts, axis, ssr, 0.0, &factor);
+    const vv_schedule_settings *o = opts;
+    const vvi_when when = {axis, ssr, 0.0};
+    double factor, peak = 0.0, length = vv_axis_length(axis);
+    VV_TRY(cycle_factor(opts, axis, ssr, 0.0, &factor));
+    VV_TRY(vvi_schedule_batches(&peak, "t_peak", o->t_peak, &when, true));
+    if (length >= 0.0 && peak > length)
+        return vv_fail(
+            VV_EINVAL,
+            "t_peak is %g %s, but the whole run has only %g; give an earlier t_peak, for "
+            "example in dur, or train longer",
+            peak, vvi_axis_word(axis), length);
+    return VV_OK;
 }
 
 /* ---- tables ---- */

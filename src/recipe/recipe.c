@@ -14,7 +14,8 @@ static const char *const backend_names[] = {"auto", "cpu", "ref", NULL};
 static const vv_field top_fields[] = {
     {.name = "name", .help = "name of the run", .type = VV_FIELD_STRING, .offset = TOP(name), .fallback = ""},
     {.name = "seed", .help = "seed of everything random", .type = VV_FIELD_INT, .offset = TOP(seed), .fallback = "17", .min = 0, .max = 4294967295.0},
-    {.name = "max_duration", .help = "how long to train, absolute: 10ep, 500ba, 1e6sp", .type = VV_FIELD_TIME, .offset = TOP(max_duration), .fallback = "10ep"},
+    {.name = "max_duration", .help = "how long to train, absolute: 10ep, 500ba, 1e6sp, 1e9tok, 3iter, or a budget of training time: 900sec, 1h20m, 2usd", .type = VV_FIELD_TIME, .offset = TOP(max_duration), .fallback = "10ep"},
+    {.name = "iteration_length", .help = "length of the spans that iter counts, in ep, ba or tok; none = no iterations", .type = VV_FIELD_TIME, .offset = TOP(iteration_length), .fallback = "none"},
     {.name = "batch_size", .help = "samples per optimizer step", .type = VV_FIELD_INT, .offset = TOP(batch_size), .fallback = "128", .min = 1, .max = 1e9},
     {.name = "eval_batch_size", .help = "samples per evaluation batch", .type = VV_FIELD_INT, .offset = TOP(eval_batch_size), .fallback = "1000", .min = 1, .max = 1e9},
     {.name = "microbatch", .help = "samples computed at once; 0 = the whole batch", .type = VV_FIELD_INT, .offset = TOP(microbatch), .fallback = "0", .min = 0, .max = 1e9},
@@ -31,6 +32,10 @@ static const vv_field top_fields[] = {
     {.name = "workers", .help = "threads that prepare batches ahead", .type = VV_FIELD_INT, .offset = TOP(workers), .fallback = "1", .min = 0, .max = 256},
     {.name = "limit", .help = "train on only this many samples; 0 = all", .type = VV_FIELD_INT, .offset = TOP(limit), .fallback = "0", .min = 0, .max = 1e15},
     {.name = "drop_last", .help = "leave out an incomplete last batch", .type = VV_FIELD_BOOL, .offset = TOP(drop_last), .fallback = "true"},
+    {.name = "autoresume", .help = "go on where the run's folder stands; false = start a new run only", .type = VV_FIELD_BOOL, .offset = TOP(autoresume), .fallback = "true"},
+    {.name = "deadline", .help = "seconds the machine lasts after SIGTERM (spot instances); 0 = not known", .type = VV_FIELD_FLOAT, .offset = TOP(deadline), .fallback = "0", .min = 0, .max = 1e6},
+    {.name = "hardware", .help = "local, or a name of the price table", .type = VV_FIELD_STRING, .offset = TOP(hardware), .fallback = "local"},
+    {.name = "usd_per_hour", .help = "price of the hardware; 0 = the price table's, if it has one", .type = VV_FIELD_FLOAT, .offset = TOP(usd_per_hour), .fallback = "0", .min = 0, .max = 1e9},
     {.name = "allow_no_effect", .help = "a method that changes nothing is not an error", .type = VV_FIELD_BOOL, .offset = TOP(allow_no_effect), .fallback = "false"},
     {.name = NULL},
 };
@@ -301,8 +306,9 @@ static vv_status add_defaults(vv_recipe *r, const vvi_yaml *root)
 /* The trainer counts in these. */
 static bool is_duration(vv_time time)
 {
-    return time.count > 0 && (time.unit == VV_UNIT_EPOCH || time.unit == VV_UNIT_BATCH ||
-                              time.unit == VV_UNIT_SAMPLE);
+    if (time.unit == VV_UNIT_USD)
+        return time.fraction > 0.0;
+    return time.count > 0 && time.unit != VV_UNIT_DURATION && !vv_time_is_none(time);
 }
 
 static vv_status read_top(vv_recipe *r, const vvi_yaml *root)
@@ -327,8 +333,8 @@ static vv_status read_top(vv_recipe *r, const vvi_yaml *root)
     if (!is_duration(r->top.max_duration))
         return within(r, vvi_yaml_get(root, "max_duration"),
                       vv_fail(VV_EINVAL,
-                              "max_duration must be a positive number of epochs, batches "
-                              "or samples, like 10ep"));
+                              "max_duration must be a positive number of epochs, batches, samples, "
+                              "tokens, iterations, seconds or dollars, like 10ep or 1h20m"));
     return VV_OK;
 }
 

@@ -9,13 +9,13 @@
 
 /* What stands at the top of a recipe beside the parts. */
 typedef struct vvi_recipe_top {
-    const char *name, *initializers, *eval_metrics;
+    const char *name, *initializers, *eval_metrics, *hardware;
     int64_t batch_size, eval_batch_size, microbatch, seed, threads, workers, limit, save_keep;
-    vv_time max_duration, eval_interval, save_interval;
-    double scale_schedule_ratio, grad_clip_norm;
+    vv_time max_duration, iteration_length, eval_interval, save_interval;
+    double scale_schedule_ratio, grad_clip_norm, usd_per_hour, deadline;
     int precision; /* vv_precision */
     int backend;   /* 0 = auto, 1 = cpu, 2 = ref */
-    bool drop_last, allow_no_effect;
+    bool drop_last, allow_no_effect, autoresume;
 } vvi_recipe_top;
 extern const vv_desc vvi_recipe_top_desc;
 extern const vv_desc vvi_transform_desc; /* of a vv_image_transform */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <vivace/memory.h>
+#include <vivace/prices.h>
 
 #include "recipe/recipe_impl.h"
 
@@ -158,14 +159,41 @@ static const char *interval_text(vv_time time, char *buf, size_t buf_bytes)
     return vv_time_is_none(time) ? NULL : vv_time_text(time, buf, buf_bytes);
 }
 
+/* The price of the hardware: what the recipe says, else the table's. */
+static vv_status find_price(const vv_recipe *r, double *usd_per_hour, vv_str *note)
+{
+    vv_price_list list = {0};
+    const vv_price *price;
+    vv_status status = VV_OK;
+    *usd_per_hour = r->top.usd_per_hour;
+    if (*usd_per_hour > 0.0) {
+        vv_str_add(note, "given as usd_per_hour");
+        return vv_str_status(note);
+    }
+    if (!r->top.hardware[0] || strcmp(r->top.hardware, "local") == 0)
+        return VV_OK;
+    VV_GO(vv_prices_read(&list, NULL));
+    VV_GO(vv_fail_within(vv_price_find(&price, &list, r->top.hardware), "%s: hardware", r->origin));
+    *usd_per_hour = price->usd_per_hour;
+    vv_str_addf(note, "%s%s%s, %s, %s", price->region, price->region[0] ? " " : "", price->kind,
+                price->date[0] ? price->date : "date not noted", price->source);
+    status = vv_str_status(note);
+out:
+    vv_prices_fini(&list);
+    return status;
+}
+
 static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts *opts)
 {
     taken t = {0};
-    vv_str text = {0};
-    char duration[64], eval_interval[64], save_interval[64];
+    vv_str text = {0}, price_note = {0};
+    double usd_per_hour = 0.0;
+    char duration[64], iteration[64], eval_interval[64], save_interval[64];
     vv_status status = make_all(r, run, opts, &t);
     if (status == VV_OK)
         status = vv_recipe_text(r, &text);
+    if (status == VV_OK)
+        status = find_price(r, &usd_per_hour, &price_note);
     if (status != VV_OK) {
         free_taken(&t);
         goto out;
@@ -180,6 +208,11 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
     o.eval_sets = &eval_set;
     o.eval_set_count = 1;
     o.max_duration = vv_time_text(r->top.max_duration, duration, sizeof duration);
+    o.iteration_length = interval_text(r->top.iteration_length, iteration, sizeof iteration);
+    o.usd_per_hour = usd_per_hour;
+    o.hardware = r->top.hardware;
+    o.price_note = price_note.length ? vv_str_text(&price_note) : NULL;
+    o.deadline_seconds = r->top.deadline;
     o.eval_interval = interval_text(r->top.eval_interval, eval_interval, sizeof eval_interval);
     o.methods = (vv_method_list){t.methods, r->methods.count};
     o.schedules = r->schedules.count ? t.schedules : NULL;
@@ -196,7 +229,7 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
     o.run_name = r->top.name;
     o.save_interval = interval_text(r->top.save_interval, save_interval, sizeof save_interval);
     o.save_keep = (int)r->top.save_keep;
-    o.resume = opts->resume && opts->run_dir;
+    o.resume = opts->resume && r->top.autoresume && opts->run_dir;
     o.load_path = opts->load_path;
     o.load_weights_only = opts->load_path != NULL;
     o.allow_no_effect = r->top.allow_no_effect;
@@ -213,6 +246,7 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
 out:
     free_arrays(&t);
     vv_str_fini(&text);
+    vv_str_fini(&price_note);
     return status;
 }
 

@@ -32,11 +32,13 @@ static void add_clock(vv_str *out, const vv_timestamp *now)
 {
     vv_str_addf(out,
                 "\"time\":{\"iteration\":%lld,\"epoch\":%lld,\"batch\":%lld,\"sample\":%lld,"
-                "\"token\":%lld,\"epoch_in_iteration\":%lld,\"token_in_iteration\":%lld,"
+                "\"token\":%lld,\"epoch_in_iteration\":%lld,\"batch_in_iteration\":%lld,"
+                "\"token_in_iteration\":%lld,"
                 "\"batch_in_epoch\":%lld,\"sample_in_epoch\":%lld,\"token_in_epoch\":%lld",
                 (long long)now->iteration, (long long)now->epoch, (long long)now->batch,
                 (long long)now->sample, (long long)now->token, (long long)now->epoch_in_iteration,
-                (long long)now->token_in_iteration, (long long)now->batch_in_epoch,
+                (long long)now->batch_in_iteration, (long long)now->token_in_iteration,
+                (long long)now->batch_in_epoch,
                 (long long)now->sample_in_epoch, (long long)now->token_in_epoch);
     vv_str_add(out, ",\"total_seconds\":");
     vvi_json_number(out, now->total_seconds);

@@ -12,16 +12,17 @@ bool vvi_run_over(const vv_trainer *t)
 void vvi_set_progress(vv_trainer *t)
 {
     vv_state *s = &t->state;
-    double total = (double)s->axis.total_batches;
-    s->progress = total > 0.0 ? fmin(1.0, (double)s->time.batch / total) : 0.0;
+    double total = vv_axis_length(&s->axis);
+    s->progress =
+        total > 0.0 ? fmin(1.0, vv_timestamp_position(&s->time, &s->axis) / total) : 0.0;
 }
 
-vv_status vvi_lr_factor(const vv_trainer *t, double batch, double *out)
+vv_status vvi_lr_factor(const vv_trainer *t, double position, double *out)
 {
     *out = 1.0;
     for (int i = 0; i < t->schedule_count; i++) {
         double factor = 1.0;
-        VV_TRY(vv_schedule_factor(t->schedules[i], &t->state.axis, t->ssr, batch, &factor));
+        VV_TRY(vv_schedule_factor(t->schedules[i], &t->state.axis, t->ssr, position, &factor));
         *out *= factor;
     }
     return VV_OK;
@@ -48,13 +49,13 @@ static vv_status train_batch(vv_trainer *t, double start)
     VV_TRY(vvi_engine_fire(t, VV_EVENT_AFTER_DATALOADER));
     s->loss_item_count = vv_model_loss_items(s->model, s->batch->target);
     double factor;
-    VV_TRY(vvi_lr_factor(t, (double)s->time.batch, &factor));
+    VV_TRY(vvi_lr_factor(t, vv_timestamp_position(&s->time, &s->axis), &factor));
     vv_optimizer_set_lr_factor(s->optimizer, factor);
     VV_TRY(vvi_engine_fire(t, VV_EVENT_BATCH_START));
     VV_TRY(vvi_train_step(t));
 
     t->previous = s->time;
-    vv_timestamp_next_batch(&s->time, samples, 0, vv_clock() - start);
+    vv_timestamp_next_batch(&s->time, samples, samples * s->input_spec.tokens, vv_clock() - start);
     vvi_set_progress(t);
     vvi_estimate_batch(t);
     VV_TRY(vvi_engine_fire(t, VV_EVENT_BATCH_END));
@@ -80,14 +81,27 @@ static vv_status end_epoch(vv_trainer *t)
     return vvi_checkpoint_due(t, VV_EVENT_EPOCH_CHECKPOINT);
 }
 
+/* Called within an epoch, or once the epoch at whose end the iteration ends is over. */
+static vv_status end_iteration(vv_trainer *t)
+{
+    vv_state *s = &t->state;
+    t->previous = s->time;
+    vvi_iteration_next(&s->time);
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_ITERATION_END));
+    VV_TRY(vvi_evaluate_due(t, VV_EVENT_ITERATION_END));
+    heed_stop(t);
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_ITERATION_CHECKPOINT));
+    return vvi_checkpoint_due(t, VV_EVENT_ITERATION_CHECKPOINT);
+}
+
 /* Ctrl-C: what is done so far is saved, then the run leaves. */
 static vv_status leave_early(vv_trainer *t)
 {
     const vv_state *s = &t->state;
     if (t->checkpoint_dir && t->save_every.last_batch != s->time.batch)
         VV_TRY(vvi_checkpoint_save(t));
-    return vv_fail(VV_EINTERRUPTED, "stopped by the user after batch %lld of %lld%s",
-                   (long long)s->time.batch, (long long)s->axis.total_batches,
+    return vv_fail(VV_EINTERRUPTED, "stopped by the user after batch %lld, %.1f%% of the run%s",
+                   (long long)s->time.batch, 100.0 * s->progress,
                    t->checkpoint_dir ? "; the same command goes on from here" : "");
 }
 
@@ -96,32 +110,58 @@ static bool leave_asked(vv_trainer *t)
     return atomic_load(&t->interrupted) && !vvi_run_over(t);
 }
 
+static bool within_epoch(const vv_trainer *t)
+{
+    const vv_state *s = &t->state;
+    return s->time.batch_in_epoch < s->axis.batches_per_epoch;
+}
+
+/* What begins with the next batch. An iteration that had its length when the checkpoint was written
+   ends first. */
+static vv_status begin_epoch(vv_trainer *t)
+{
+    vv_state *s = &t->state;
+    if (within_epoch(t) && vvi_iteration_ends(t->iteration_length, &s->time))
+        VV_TRY(end_iteration(t));
+    if (s->time.batch_in_iteration == 0)
+        VV_TRY(vvi_engine_fire(t, VV_EVENT_ITERATION_START));
+    if (s->time.batch_in_epoch == 0)
+        VV_TRY(vvi_engine_fire(t, VV_EVENT_EPOCH_START));
+    return vv_loader_seek(t->train, s->time.epoch, s->time.batch_in_epoch);
+}
+
+/* Ends the epoch if it is complete, then the iteration if it is. */
+static vv_status end_spans(vv_trainer *t, bool no_more_batches)
+{
+    const vv_state *s = &t->state;
+    if (no_more_batches || !within_epoch(t))
+        VV_TRY(end_epoch(t));
+    return vvi_iteration_ends(t->iteration_length, &s->time) ? end_iteration(t) : VV_OK;
+}
+
 static vv_status fit_epoch(vv_trainer *t)
 {
     vv_state *s = &t->state;
-    bool left_early = false;
-    if (s->time.batch_in_epoch == 0) {
-        if (s->time.epoch_in_iteration == 0)
-            VV_TRY(vvi_engine_fire(t, VV_EVENT_ITERATION_START));
-        VV_TRY(vvi_engine_fire(t, VV_EVENT_EPOCH_START));
-    }
-    VV_TRY(vv_loader_seek(t->train, s->time.epoch, s->time.batch_in_epoch));
+    bool no_more = false;
+    VV_TRY(begin_epoch(t));
     for (;;) {
         double start = vv_clock();
         VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_DATALOADER));
         VV_TRY(vv_loader_next(t->train, &s->batch));
-        if (!s->batch)
+        no_more = !s->batch;
+        if (no_more)
             break;
         VV_TRY(train_batch(t, start));
         if (leave_asked(t))
             return leave_early(t);
-        if (vvi_run_over(t)) {
-            left_early = true;
+        if (vvi_run_over(t))
             break;
+        if (within_epoch(t) && vvi_iteration_ends(t->iteration_length, &s->time)) {
+            VV_TRY(end_iteration(t));
+            VV_TRY(vvi_engine_fire(t, VV_EVENT_ITERATION_START));
         }
     }
-    if (!left_early || s->time.batch_in_epoch == s->axis.batches_per_epoch)
-        VV_TRY(end_epoch(t));
+    VV_TRY(end_spans(t, no_more));
     return leave_asked(t) ? leave_early(t) : VV_OK;
 }
 
@@ -140,12 +180,12 @@ static vv_status fit_end(vv_trainer *t)
 
 static vv_status fit_run(vv_trainer *t)
 {
-    vv_state *s = &t->state;
+    const vv_state *s = &t->state;
     VV_TRY(vvi_engine_fire(t, VV_EVENT_FIT_START));
     /* A run that was killed between its last checkpoint and its end. */
     bool tail = vvi_run_over(t) || t->stopped;
-    if (tail && s->time.batch_in_epoch == s->axis.batches_per_epoch)
-        VV_TRY(end_epoch(t));
+    if (tail && s->time.batch > 0)
+        VV_TRY(end_spans(t, false));
     while (!tail && !vvi_run_over(t))
         VV_TRY(fit_epoch(t));
     return fit_end(t);
@@ -189,11 +229,16 @@ static vv_status check_ready(const vv_trainer *t)
     return t->fitting ? vv_fail(VV_ESTATE, "vv_trainer_fit: it runs already") : VV_OK;
 }
 
+bool vv_trainer_finished(const vv_trainer *t)
+{
+    return t->finished && (t->stopped || vvi_run_over(t));
+}
+
 vv_status vv_trainer_fit(vv_trainer *t)
 {
     VV_TRY(check_ready(t));
     vv_state *s = &t->state;
-    if (t->finished && (t->stopped || vvi_run_over(t))) {
+    if (vv_trainer_finished(t)) {
         t->run_status = VVI_RUN_DONE;
         return VV_OK;
     }

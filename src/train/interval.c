@@ -9,8 +9,8 @@ vv_status vvi_interval_parse(vvi_interval *out, const char *text, bool checkpoin
     if (!text || !text[0])
         return VV_OK;
     VV_TRY(vv_time_parse(&out->every, text, VV_UNIT_EPOCH));
-    if (out->every.unit == VV_UNIT_ITERATION)
-        return vv_fail(VV_EUNSUPPORTED, "interval %s: this trainer has no iterations; use ep or ba",
+    if (out->every.unit == VV_UNIT_USD)
+        return vv_fail(VV_EINVAL, "interval %s: money is no interval; give it in sec, ep or ba",
                        text);
     if (out->every.unit == VV_UNIT_DURATION &&
         !(out->every.fraction > 0.0 && out->every.fraction <= 1.0))
@@ -25,6 +25,8 @@ vv_status vvi_interval_parse(vvi_interval *out, const char *text, bool checkpoin
 static int64_t clock_count(const vv_timestamp *now, vv_unit unit)
 {
     switch (unit) {
+    case VV_UNIT_ITERATION:
+        return now->iteration;
     case VV_UNIT_EPOCH:
         return now->epoch;
     case VV_UNIT_BATCH:
@@ -44,6 +46,8 @@ double vvi_elapsed(const vv_timestamp *now, vv_time max_duration)
 {
     if (max_duration.count <= 0)
         return 1.0;
+    if (max_duration.unit == VV_UNIT_SECOND)
+        return now->total_seconds / (double)max_duration.count;
     return (double)clock_count(now, max_duration.unit) / (double)max_duration.count;
 }
 
@@ -69,6 +73,8 @@ static bool fraction_due(const vvi_interval *interval, const vv_timestamp *previ
         return now->batch % round_up(part * (double)axis->batches_per_epoch) == 0;
     case VV_UNIT_BATCH:
         return now->batch % round_up(part) == 0;
+    case VV_UNIT_SECOND: /* time has no smallest step to round up to */
+        return floor(previous->total_seconds / part) != floor(now->total_seconds / part);
     default:
         return crossed(clock_count(previous, max_duration.unit),
                        clock_count(now, max_duration.unit), round_up(part));
@@ -90,8 +96,12 @@ bool vvi_interval_due(const vvi_interval *interval, vv_event event, const vv_tim
 
     vv_event batch_event = interval->checkpoint ? VV_EVENT_BATCH_CHECKPOINT : VV_EVENT_BATCH_END;
     vv_event epoch_event = interval->checkpoint ? VV_EVENT_EPOCH_CHECKPOINT : VV_EVENT_EPOCH_END;
+    vv_event iteration_event =
+        interval->checkpoint ? VV_EVENT_ITERATION_CHECKPOINT : VV_EVENT_ITERATION_END;
     vv_unit unit = interval->every.unit;
-    if (event != (unit == VV_UNIT_EPOCH ? epoch_event : batch_event))
+    if (event != (unit == VV_UNIT_EPOCH       ? epoch_event
+                  : unit == VV_UNIT_ITERATION ? iteration_event
+                                              : batch_event))
         return false;
     if (unit == VV_UNIT_DURATION)
         return fraction_due(interval, previous, now, max_duration, axis);

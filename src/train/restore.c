@@ -114,6 +114,10 @@ static vv_status load_clock(const json_t *state, vv_timestamp *now)
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         VV_TRY(get_int(time, counts[i].key, counts[i].out));
+    /* Files from before iterations had a length: all of the run was one. */
+    now->batch_in_iteration = now->batch;
+    if (json_object_get(time, "batch_in_iteration"))
+        VV_TRY(get_int(time, "batch_in_iteration", &now->batch_in_iteration));
     VV_TRY(get_double(time, "total_seconds", &now->total_seconds));
     VV_TRY(get_double(time, "iteration_seconds", &now->iteration_seconds));
     VV_TRY(get_double(time, "epoch_seconds", &now->epoch_seconds));

@@ -1,35 +1,53 @@
 /* run_plan.c - the plan: what a run will do, resolved and printed before it starts (G4). */
 #include <inttypes.h>
+#include <math.h>
 
 #include "trainer_impl.h"
 
 /* Beyond this many batches the points of evaluation and saving are not counted one by one. */
 #define VVI_COUNTED_BATCHES 20000000
 
-typedef struct points {
-    int64_t count, first, last; /* in batches */
-} points;
+bool vvi_points_known(const vv_trainer *t, const vvi_interval *interval)
+{
+    return t->train && !interval->never && interval->every.unit != VV_UNIT_SECOND &&
+           t->state.axis.total_batches >= 0 && t->state.axis.total_batches <= VVI_COUNTED_BATCHES;
+}
 
-/* Runs the clock alone, without training; counts what lies after batch `after`. */
-static points count_points(const vv_trainer *t, vvi_interval interval, int64_t after)
+int64_t vvi_points_after(const vv_trainer *t, const vvi_interval *interval, int64_t batch)
+{
+    return vvi_points_known(t, interval) ? vvi_points_count(t, *interval, batch).count : 0;
+}
+
+/* Runs the clock alone, without training. */
+vvi_points vvi_points_count(const vv_trainer *t, vvi_interval interval, int64_t after)
 {
     const vv_axis *axis = &t->state.axis;
-    points p = {0};
+    vvi_points p = {0};
+    int64_t tokens = t->state.input_spec.tokens;
     vv_timestamp now = {0}, previous = {0};
     vv_event batch_event = interval.checkpoint ? VV_EVENT_BATCH_CHECKPOINT : VV_EVENT_BATCH_END;
     vv_event epoch_event = interval.checkpoint ? VV_EVENT_EPOCH_CHECKPOINT : VV_EVENT_EPOCH_END;
+    vv_event iteration_event =
+        interval.checkpoint ? VV_EVENT_ITERATION_CHECKPOINT : VV_EVENT_ITERATION_END;
     interval.last_batch = -1;
     int64_t rest = t->samples_per_epoch - (axis->batches_per_epoch - 1) * t->batch_size;
     for (int64_t i = 0; i < axis->total_batches; i++) {
         bool last_of_epoch = now.batch_in_epoch == axis->batches_per_epoch - 1;
         previous = now;
-        vv_timestamp_next_batch(&now, last_of_epoch ? rest : t->batch_size, 0, 0.0);
+        int64_t samples = last_of_epoch ? rest : t->batch_size;
+        vv_timestamp_next_batch(&now, samples, samples * tokens, 0.0);
         bool due = vvi_interval_due(&interval, batch_event, &previous, &now, t->max_duration, axis);
         if (last_of_epoch) {
             previous = now;
             vv_timestamp_next_epoch(&now, 0.0);
             due = due || vvi_interval_due(&interval, epoch_event, &previous, &now, t->max_duration,
                                           axis);
+        }
+        if (vvi_iteration_ends(t->iteration_length, &now)) {
+            previous = now;
+            vvi_iteration_next(&now);
+            due = due || vvi_interval_due(&interval, iteration_event, &previous, &now,
+                                          t->max_duration, axis);
         }
         if (i == axis->total_batches - 1)
             due = due || vvi_interval_due(&interval, VV_EVENT_FIT_END, &previous, &now,
@@ -45,19 +63,6 @@ static points count_points(const vv_trainer *t, vvi_interval interval, int64_t a
     return p;
 }
 
-static bool is_counted(const vv_trainer *t, const vvi_interval *interval)
-{
-    return t->train && interval->every.unit != VV_UNIT_SECOND &&
-           t->state.axis.total_batches <= VVI_COUNTED_BATCHES;
-}
-
-int64_t vvi_points_after(const vv_trainer *t, const vvi_interval *interval, int64_t batch)
-{
-    if (interval->never || !is_counted(t, interval))
-        return 0;
-    return count_points(t, *interval, batch).count;
-}
-
 static void add_points(const vv_trainer *t, const vvi_interval *interval, vv_str *out)
 {
     char every[64];
@@ -70,11 +75,11 @@ static void add_points(const vv_trainer *t, const vvi_interval *interval, vv_str
         vv_str_add(out, "at the end");
     else
         vv_str_addf(out, "every %s", vv_time_text(interval->every, every, sizeof every));
-    if (!is_counted(t, interval)) {
+    if (!vvi_points_known(t, interval)) {
         vv_str_add(out, "\n");
         return;
     }
-    points p = count_points(t, *interval, 0);
+    vvi_points p = vvi_points_count(t, *interval, 0);
     vv_str_addf(out,
                 ": %" PRId64 " time%s, first after batch %" PRId64 ", last after %" PRId64 "\n",
                 p.count, p.count == 1 ? "" : "s", p.first, p.last);
@@ -89,22 +94,59 @@ static void add_schedule(const vv_trainer *t, vv_str *out)
         vv_str_add(out, "duration    nothing to train: no training data\n");
         return;
     }
-    vv_str_addf(out,
-                "duration    %s = %" PRId64 " batches of %" PRId64 " (%" PRId64
-                " batches, %" PRId64 " samples per epoch)",
-                duration, axis->total_batches, t->batch_size, axis->batches_per_epoch,
+    if (axis->budget_seconds > 0.0)
+        vv_str_addf(
+            out,
+            "duration    a budget of %s of training (evaluation and saving come on top), in "
+            "batches of %" PRId64,
+            duration, t->batch_size);
+    else
+        vv_str_addf(out, "duration    %s = %" PRId64 " batches of %" PRId64, duration,
+                    axis->total_batches, t->batch_size);
+    vv_str_addf(out, " (%" PRId64 " batches, %" PRId64 " samples", axis->batches_per_epoch,
                 t->samples_per_epoch);
+    if (axis->tokens_per_batch > 0)
+        vv_str_addf(out, ", %" PRId64 " tokens", t->samples_per_epoch * t->state.input_spec.tokens);
+    vv_str_add(out, " per epoch)");
     if (t->ssr != 1.0)
-        vv_str_addf(out, ", scaled by %g", t->ssr);
+        vv_str_addf(out, "; stretched by scale_schedule_ratio %g, with the schedules", t->ssr);
+    if (axis->batches_per_iteration > 0)
+        vv_str_addf(out, "; iterations of %s = %" PRId64 " batches",
+                    vv_time_text(t->iteration_length, duration, sizeof duration),
+                    axis->batches_per_iteration);
     int64_t dropped = vv_loader_dataset(t->train)->count - t->samples_per_epoch;
     if (dropped > 0)
         vv_str_addf(out, "; %" PRId64 " samples of the set are left out of each epoch", dropped);
     vv_str_add(out, "\n");
 }
 
+int vvi_plan_positions(const vv_trainer *t, double *at)
+{
+    static const double shares[VVI_PLAN_POINTS] = {0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0};
+    const vv_axis *axis = &t->state.axis;
+    int count = 0;
+    for (int i = 0; t->train && i < VVI_PLAN_POINTS; i++) {
+        /* The last batch's rate is that of its start. */
+        double where = axis->budget_seconds > 0.0
+                           ? shares[i] * axis->budget_seconds
+                           : floor(shares[i] * (double)(axis->total_batches - 1));
+        if (!count || where > at[count - 1])
+            at[count++] = where;
+    }
+    return count;
+}
+
+vv_status vvi_plan_lr(vv_trainer *t, int group, double position, double *out)
+{
+    double factor = 1.0;
+    VV_TRY(vvi_lr_factor(t, position, &factor));
+    vv_optimizer_set_lr_factor(t->state.optimizer, factor);
+    *out = vv_optimizer_lr(t->state.optimizer, group);
+    return VV_OK;
+}
+
 static vv_status add_learning_rate(vv_trainer *t, vv_str *out)
 {
-    static const double at[] = {0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0};
     vv_state *s = &t->state;
     if (!s->optimizer)
         return VV_OK;
@@ -116,21 +158,15 @@ static vv_status add_learning_rate(vv_trainer *t, vv_str *out)
     for (int i = 0; i < t->schedule_count; i++)
         vv_str_addf(out, "%s%s", i ? " x " : " ", vv_schedule_type(t->schedules[i])->desc.name);
     vv_str_add(out, t->schedule_count ? "\n" : " constant\n");
-    if (!t->train)
-        return VV_OK;
-    int64_t last = s->axis.total_batches - 1, previous = -1;
-    for (int group = 0; group < vv_optimizer_group_count(s->optimizer); group++) {
+    double at[VVI_PLAN_POINTS];
+    int count = vvi_plan_positions(t, at);
+    for (int group = 0; count && group < vv_optimizer_group_count(s->optimizer); group++) {
         vv_str_addf(out, "lr group %d ", group);
-        for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
-            int64_t batch = (int64_t)(at[i] * (double)last);
-            if (i && batch == previous)
-                continue;
-            previous = batch;
-            double factor;
-            VV_TRY(vvi_lr_factor(t, (double)batch, &factor));
-            vv_optimizer_set_lr_factor(s->optimizer, factor);
-            vv_str_addf(out, " %g @ %" PRId64 "%s", vv_optimizer_lr(s->optimizer, group), batch,
-                        batch == last ? "" : ",");
+        for (int i = 0; i < count; i++) {
+            double lr;
+            VV_TRY(vvi_plan_lr(t, group, at[i], &lr));
+            vv_str_addf(out, "%s %g @ %.10g%s", i ? "," : "", lr, at[i],
+                        s->axis.budget_seconds > 0.0 ? "sec" : "");
         }
         vv_str_add(out, "\n");
     }
@@ -162,7 +198,7 @@ static void add_evaluation(const vv_trainer *t, vv_str *out)
     vv_str_add(out, "\n");
 }
 
-static const char *phase_name(vv_phase phase)
+const char *vvi_phase_name(vv_phase phase)
 {
     static const char *const names[] = {"select", "resize",   "augment", "mix",    "target",
                                         "surgery", "layout", "gradient", "weights"};
@@ -178,7 +214,8 @@ static void add_methods(const vv_trainer *t, vv_str *out)
                         "reverse):\n");
     for (int i = 0; i < t->method_count; i++) {
         const vv_method *m = t->methods[i];
-        vv_str_addf(out, "  %d. %s [%s] at", i + 1, m->type->desc.name, phase_name(m->type->phase));
+        vv_str_addf(out, "  %d. %s [%s] at", i + 1, m->type->desc.name,
+                    vvi_phase_name(m->type->phase));
         for (int event = 0; event < VV_EVENT_COUNT; event++)
             if (m->type->events & VV_EVENT_BIT(event))
                 vv_str_addf(out, " %s", vv_event_name((vv_event)event));
@@ -210,37 +247,70 @@ static bool add_param(void *ctx, const char *path, vv_module *owner, vv_param *p
     return true;
 }
 
-static vv_status add_cost(vv_trainer *t, vv_str *out)
+vv_status vvi_plan_cost_of(vv_trainer *t, vvi_plan_cost *out)
 {
-    vv_state *s = &t->state;
+    const vv_state *s = &t->state;
     totals params = {0};
     vv_module_each_param(s->model->net, add_param, &params);
+    *out = (vvi_plan_cost){.params = params.all, .frozen = params.frozen};
+    if (!t->train)
+        return VV_OK;
+    size_t slab = 0;
+    int64_t flops = 0;
+    out->rows = t->microbatch > 0 && t->microbatch < t->batch_size ? t->microbatch : t->batch_size;
+    VV_TRY(vvi_step_probe(t, out->rows, &slab, &flops));
+    int64_t states = s->optimizer ? vv_optimizer_type(s->optimizer)->state_count : 0;
+    out->step_bytes = (double)slab;
+    out->weight_bytes = (double)params.all * (double)sizeof(float) * (double)(2 + states);
+    out->batch_flops = (double)flops * (double)t->batch_size / (double)out->rows;
+    return VV_OK;
+}
+
+static vv_status add_cost(vv_trainer *t, vv_str *out)
+{
+    const vv_state *s = &t->state;
+    vvi_plan_cost cost;
+    VV_TRY(vvi_plan_cost_of(t, &cost));
     vv_str_addf(out, "model       %s, %" PRId64 " parameters", s->model->name ? s->model->name : "",
-                params.all);
-    if (params.frozen)
-        vv_str_addf(out, " (%" PRId64 " frozen)", params.frozen);
+                cost.params);
+    if (cost.frozen)
+        vv_str_addf(out, " (%" PRId64 " frozen)", cost.frozen);
     vv_str_add(out, "\n");
     if (t->train) {
-        int64_t rows = t->batch_size;
-        if (t->microbatch > 0 && t->microbatch < rows)
-            rows = t->microbatch;
-        size_t slab = 0;
-        int64_t flops = 0;
-        VV_TRY(vvi_step_probe(t, rows, &slab, &flops));
-        int64_t states = s->optimizer ? vv_optimizer_type(s->optimizer)->state_count : 0;
-        double weights = (double)params.all * (double)sizeof(float) * (double)(2 + states);
-        double per_step = (double)flops * (double)t->batch_size / (double)rows;
         vv_str_addf(out,
                     "memory      %.1f MiB for a step of %" PRId64
                     " rows at the full size, %.1f MiB for weights, gradients and optimizer\n",
-                    (double)slab / 1048576.0, rows, weights / 1048576.0);
-        vv_str_addf(out, "compute     %.3f GFLOP per batch, %.4g for the run\n", per_step / 1e9,
-                    per_step * (double)s->axis.total_batches / 1e9);
+                    cost.step_bytes / 1048576.0, cost.rows, cost.weight_bytes / 1048576.0);
+        vv_str_addf(out, "compute     %.3f GFLOP per batch", cost.batch_flops / 1e9);
+        if (s->axis.total_batches >= 0)
+            vv_str_addf(out, ", %.4g for the run",
+                        cost.batch_flops * (double)s->axis.total_batches / 1e9);
+        vv_str_add(out, "\n");
     }
     vv_str_addf(out, "machine     backend %s, precision %s, %d thread%s\n",
                 vv_backend_name(t->backend), vvi_precision_name(s->precision), vv_threads(),
                 vv_threads() == 1 ? "" : "s");
     return VV_OK;
+}
+
+static void add_expected(const vv_trainer *t, vv_str *out)
+{
+    double price = t->state.usd_per_hour;
+    vvi_expected expected = vvi_expect(t);
+    if (!t->train || (isnan(expected.seconds) && !(price > 0.0)))
+        return;
+    vv_str_add(out, "expected    ");
+    if (isnan(expected.seconds))
+        vv_str_add(out, "time not known before the run");
+    else
+        vv_str_addf(out, "%.4g s of training (%s)", expected.seconds, expected.note);
+    if (price > 0.0) {
+        if (!isnan(expected.usd))
+            vv_str_addf(out, ", %.4g USD", expected.usd);
+        vv_str_addf(out, " at %g USD per hour (%s%s%s)", price, t->hardware ? t->hardware : "",
+                    t->hardware && t->price_note ? ": " : "", t->price_note ? t->price_note : "");
+    }
+    vv_str_add(out, "\n");
 }
 
 vv_status vv_trainer_plan(vv_trainer *t, vv_str *out)
@@ -251,11 +321,12 @@ vv_status vv_trainer_plan(vv_trainer *t, vv_str *out)
         vv_str_addf(out, "run         %s\n", t->run_name);
     VV_TRY(add_cost(t, out));
     add_schedule(t, out);
+    add_expected(t, out);
     VV_TRY(add_learning_rate(t, out));
     add_evaluation(t, out);
     add_methods(t, out);
     if (t->state.time.batch > 0)
-        vv_str_addf(out, "position    batch %" PRId64 " of %" PRId64 " is done\n",
-                    t->state.time.batch, t->state.axis.total_batches);
+        vv_str_addf(out, "position    batch %" PRId64 ", %.1f%% of the run is done\n",
+                    t->state.time.batch, 100.0 * t->state.progress);
     return vv_str_status(out);
 }

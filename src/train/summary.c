@@ -1,4 +1,6 @@
 /* summary.c - summary.json: what the run is and how it went, rewritten whole while it runs. */
+#include <math.h>
+
 #include "base/file.h"
 #include "trainer_impl.h"
 #include "src/train/vvi_commit.h" /* generated */
@@ -78,6 +80,11 @@ vv_status vv_trainer_summary(vv_trainer *t, vv_str *out)
     add_number(out, "train_seconds", seconds);
     add_number(out, "eval_seconds", t->eval_seconds);
     add_number(out, "wall_seconds", vvi_wall_seconds(t));
+    if (s->usd_per_hour > 0.0)
+        add_number(out, "usd", seconds / 3600.0 * s->usd_per_hour);
+    add_number(out, "usd_per_hour", s->usd_per_hour > 0.0 ? s->usd_per_hour : (double)NAN);
+    add_text(out, "hardware", t->hardware);
+    add_text(out, "price_note", t->price_note);
     add_number(out, "samples_per_second", seconds > 0.0 ? (double)s->time.sample / seconds : 0.0);
     add_metrics(out, t, false);
     add_metrics(out, t, true);

@@ -1,4 +1,5 @@
 /* trainer.c - making and freeing a Trainer: what cannot work fails here, before step 0. */
+#include <math.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -97,6 +98,12 @@ static vv_status check_opts(const vv_trainer *t, const vv_trainer_opts *o)
     if (!(o->scale_schedule_ratio > 0.0))
         return vv_fail(VV_EINVAL, "scale_schedule_ratio: %g; must be above 0",
                        o->scale_schedule_ratio);
+    if (!(o->usd_per_hour >= 0.0) || !isfinite(o->usd_per_hour))
+        return vv_fail(VV_EINVAL, "usd_per_hour: %g is not a price; 0 = not known",
+                       o->usd_per_hour);
+    if (!(o->deadline_seconds >= 0.0))
+        return vv_fail(VV_EINVAL, "deadline_seconds: %g; must not be negative, 0 = none",
+                       o->deadline_seconds);
     if (o->scale_schedule_ratio != 1.0 && t->schedule_count == 0)
         return vv_fail(VV_EINVAL, "scale_schedule_ratio: there is no schedule to scale");
     bool shared = o->train && o->train == o->eval;
@@ -110,56 +117,6 @@ static vv_status check_opts(const vv_trainer *t, const vv_trainer_opts *o)
 static vv_status copy_text(char **out, const char *text)
 {
     return text ? vv_strdup(out, text) : VV_OK;
-}
-
-/* The duration as batches. */
-static vv_status set_axis(vv_trainer *t, const char *text)
-{
-    vv_state *s = &t->state;
-    int64_t per_epoch = vv_loader_batch_count(t->train), count = s->max_duration.count;
-    if (per_epoch < 1)
-        return vv_fail(VV_EINVAL,
-                       "train: the loader has no batches; its set has fewer samples than "
-                       "one batch and drop_last is on, or none at all");
-    t->batch_size = vv_loader_batch_size(t->train);
-    t->samples_per_epoch = vv_loader_sample_count(t->train);
-    s->axis.batches_per_epoch = per_epoch;
-    s->axis.samples_per_batch = t->batch_size;
-    if (s->max_duration.unit == VV_UNIT_BATCH) {
-        s->axis.total_batches = count;
-    } else {
-        int64_t size = s->max_duration.unit == VV_UNIT_EPOCH ? 1 : t->samples_per_epoch;
-        int64_t rest = count % size;
-        if (count / size > INT64_MAX / 2 / per_epoch)
-            return vv_fail(VV_EINVAL, "max_duration: %s is too long", text);
-        s->axis.total_batches =
-            count / size * per_epoch + (rest + t->batch_size - 1) / t->batch_size;
-    }
-    return VV_OK;
-}
-
-static vv_status set_time(vv_trainer *t, const vv_trainer_opts *o)
-{
-    vv_state *s = &t->state;
-    const char *text = o->max_duration ? o->max_duration : "1ep";
-    s->axis = (vv_axis){-1, -1, -1, -1};
-    VV_TRY(vv_time_parse(&s->max_duration, text, VV_UNIT_EPOCH));
-    vv_unit unit = s->max_duration.unit;
-    if (unit != VV_UNIT_EPOCH && unit != VV_UNIT_BATCH && unit != VV_UNIT_SAMPLE)
-        return vv_fail(VV_EINVAL,
-                       "max_duration: %s; give epochs (ep), batches (ba) or samples (sp)", text);
-    t->ssr = o->scale_schedule_ratio;
-    s->max_duration = vv_time_scale(s->max_duration, t->ssr);
-    if (s->max_duration.count < 1)
-        return vv_fail(VV_EINVAL, "max_duration: %s leaves nothing to train", text);
-    t->max_duration = s->max_duration;
-    if (t->train)
-        VV_TRY(set_axis(t, text));
-    for (int i = 0; t->train && i < t->schedule_count; i++)
-        VV_TRY(vv_schedule_check(t->schedules[i], &s->axis, t->ssr));
-    t->save_keep = o->save_keep;
-    vv_status status = vvi_interval_parse(&t->save_every, o->save_interval, true);
-    return vv_fail_within(status, "save_interval");
 }
 
 static vv_status set_evaluators(vv_trainer *t, const vv_trainer_opts *o)
@@ -338,8 +295,14 @@ static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
     VV_GO(copy_text(&t->run_name, o->run_name));
     VV_GO(copy_text(&t->recipe_text, o->recipe_text));
     VV_GO(copy_text(&t->command, o->command));
+    VV_GO(copy_text(&t->hardware, o->hardware));
+    VV_GO(copy_text(&t->price_note, o->price_note));
     VV_GO(set_evaluators(t, o));
-    VV_GO(set_time(t, o));
+    VV_GO(vvi_axis_resolve(t, o));
+    t->save_keep = o->save_keep;
+    status = vvi_interval_parse(&t->save_every, o->save_interval, true);
+    VV_GO(vv_fail_within(status, "save_interval"));
+    VV_GO(vvi_axis_check_intervals(t));
     if (!data && t->evaluator_count)
         data = t->evaluators[0].loader;
     if (data)
@@ -394,6 +357,7 @@ vv_status vv_trainer_new(vv_trainer **out, const vv_trainer_opts *given)
     t->state.microbatch = o->microbatch;
     t->eval_microbatch = o->eval_microbatch;
     t->grad_clip_norm = o->grad_clip_norm;
+    t->deadline_seconds = o->deadline_seconds;
     t->allow_no_effect = o->allow_no_effect;
     t->log_bytes = -1;
     atomic_init(&t->interrupted, 0);
@@ -436,7 +400,7 @@ void vv_trainer_free(vv_trainer *t)
     void *const blocks[] = {t->loggers,    t->callbacks,  t->methods,  t->method_lines,
                             t->schedules,  t->evaluators, t->run_dir,  t->checkpoint_dir,
                             t->run_name,   t->recipe_text, t->command, t->params,
-                            t->nodes};
+                            t->nodes,      t->hardware,   t->price_note};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         vv_dealloc(blocks[i]);
     vv_dealloc(t);

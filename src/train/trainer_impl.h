@@ -80,6 +80,7 @@ struct vv_trainer {
     vv_schedule **schedules;
     int schedule_count;
     double ssr;
+    vv_time iteration_length; /* ep, ba or tok; none = the run is one iteration */
 
     vv_loader *train;
     vvi_evaluator *evaluators;
@@ -96,7 +97,8 @@ struct vv_trainer {
     const vv_backend *backend;
 
     char *run_dir, *run_name, *checkpoint_dir; /* NULL without a run folder */
-    char *recipe_text, *command;
+    char *recipe_text, *command, *hardware, *price_note; /* the last two may be NULL */
+    double deadline_seconds; /* from SIGTERM to the end of the machine; 0 = not known */
     vv_timestamp previous; /* the clock before the last batch */
     bool finished;         /* the run's end (FIT_END and the last evaluation) is done */
     bool stopped;          /* a callback ended it */
@@ -120,6 +122,9 @@ struct vv_trainer {
     vv_node **nodes; /* 2 * capacity + 1: leaves, then loss and gradients */
     int param_count, param_capacity;
     bool in_step;  /* vv_state_gradients is allowed */
+    bool silent;   /* a step is only timed: nobody hears of its events */
+    double batch_seconds_measured; /* by vv_trainer_time_step; 0 = not yet */
+    const char *not_measured;      /* why it was not; NULL = nobody asked */
     int firing;    /* the method that is told something now */
     bool averaged; /* the model holds the weights that are evaluated and saved */
 };
@@ -137,6 +142,14 @@ char vvi_event_kind(vv_event event);
 /* Callbacks of this build, NULL-ended: made by the build from callbacks/, so that the core knows
    which are on by default without naming one. */
 extern const vv_callback_desc *const vvi_callback_table[];
+
+/* ---- run_axis.c ---- */
+vv_status vvi_axis_resolve(vv_trainer *trainer, const vv_trainer_opts *opts);
+/* Once the evaluators and save_every are known. */
+vv_status vvi_axis_check_intervals(const vv_trainer *trainer);
+/* Its length (none: never) is reached. */
+bool vvi_iteration_ends(vv_time length, const vv_timestamp *now);
+void vvi_iteration_next(vv_timestamp *now);
 
 /* ---- step.c ---- */
 /* Gradients of state.batch into param->grad over all microbatches; *loss = the true objective. */
@@ -187,7 +200,30 @@ void vvi_log_close(vv_trainer *trainer);
 /* A number in JSON, exact; NaN and infinities become null. */
 void vvi_json_number(vv_str *out, double value);
 
-/* ---- summary.c, plan.c ---- */
+/* ---- run_plan.c, plan_json.c: the plan as text and as JSON ---- */
+typedef struct vvi_points { /* when an interval fires, in batches */
+    int64_t count, first, last;
+} vvi_points;
+bool vvi_points_known(const vv_trainer *trainer, const vvi_interval *interval);
+/* Those after batch `after`. */
+vvi_points vvi_points_count(const vv_trainer *trainer, vvi_interval interval, int64_t after);
+/* Positions on the axis at which the plan tells the learning rate; returns their number. */
+enum { VVI_PLAN_POINTS = 8 };
+int vvi_plan_positions(const vv_trainer *trainer, double *at);
+vv_status vvi_plan_lr(vv_trainer *trainer, int group, double position, double *out);
+typedef struct vvi_plan_cost {
+    int64_t params, frozen, rows; /* rows: of a microbatch */
+    double step_bytes, weight_bytes, batch_flops;
+} vvi_plan_cost;
+vv_status vvi_plan_cost_of(vv_trainer *trainer, vvi_plan_cost *out);
+typedef struct vvi_expected {
+    double seconds, usd; /* NaN = not known */
+    const char *note;    /* what `seconds` stands on, or why it is not known */
+} vvi_expected;
+vvi_expected vvi_expect(const vv_trainer *trainer);
+const char *vvi_phase_name(vv_phase phase);
+
+/* ---- summary.c ---- */
 vv_status vvi_summary_write(vv_trainer *trainer, vvi_run_status status);
 const char *vvi_precision_name(vv_precision precision);
 /* A batch has been counted. */
@@ -195,8 +231,8 @@ void vvi_estimate_batch(vv_trainer *trainer);
 /* How often the interval will fire after batch `batch`; 0 where that is not counted. */
 int64_t vvi_points_after(const vv_trainer *trainer, const vvi_interval *interval, int64_t batch);
 double vvi_wall_seconds(const vv_trainer *trainer);
-/* Learning-rate multiplier of batch number `batch`. */
-vv_status vvi_lr_factor(const vv_trainer *trainer, double batch, double *out);
+/* Learning-rate multiplier at a position of the axis. */
+vv_status vvi_lr_factor(const vv_trainer *trainer, double position, double *out);
 
 /* ---- fit.c ---- */
 bool vvi_run_over(const vv_trainer *trainer); /* the duration is reached */

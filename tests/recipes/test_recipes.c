@@ -64,7 +64,9 @@ static void resolves_and_plans(const char *path)
 
 static void trains_two_batches(const char *path)
 {
+    /* Without schedules: a warm-up of some epochs does not fit in. The plan has resolved them. */
     static const char *const small[] = {
+        "schedules=off",
         "batch_size=8", "microbatch=0",       "limit=16",           "max_duration=2ba",
         "threads=2",    "eval_interval=none", "save_interval=none", "scale_schedule_ratio=1",
     };

@@ -107,7 +107,9 @@ typedef struct vv_state {
     int64_t microbatch;        /* rows per microbatch; 0 = the whole batch */
     vv_time max_duration;
     vv_axis axis;              /* batches per epoch, total batches, ... */
-    double progress;           /* finished batches / total batches, in [0,1]; fine-grained */
+    double progress; /* share of the run that is done, in [0,1], fine-grained: of its batches, or
+                        of its seconds where it is a budget (axis.budget_seconds) */
+    double usd_per_hour;       /* price of the hardware; 0 = not known */
     vv_sample_spec input_spec; /* of the training set */
     vv_loader *train_loader;   /* NULL without training; methods may read it outside fit's epochs
                                   (FIT_START, EPOCH_END, FIT_END): fit positions it at each epoch */

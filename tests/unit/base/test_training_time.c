@@ -218,8 +218,9 @@ static void test_axis(void **state)
     const vv_axis axis = {.batches_per_epoch = 5,
                           .samples_per_batch = 4,
                           .tokens_per_batch = 32,
-                          .total_batches = 50};
-    const vv_axis unknown = {-1, -1, -1, -1};
+                          .total_batches = 50,
+                          .batches_per_iteration = 7};
+    const vv_axis unknown = VV_AXIS_UNKNOWN;
     assert_batches(vv_time_of(3, VV_UNIT_BATCH), &axis, 3);
     assert_batches(vv_time_of(3, VV_UNIT_EPOCH), &axis, 15);
     assert_batches(vv_time_of(10, VV_UNIT_SAMPLE), &axis, 2.5);
@@ -231,7 +232,9 @@ static void test_axis(void **state)
     assert_fails(vv_time_to_batches(&b, vv_time_of(3, VV_UNIT_TOKEN), &unknown), VV_EINVAL);
     assert_fails(vv_time_to_batches(&b, vv_time_fraction(0.5), &unknown), VV_EINVAL);
     assert_fails(vv_time_to_batches(&b, vv_time_of(3, VV_UNIT_SECOND), &axis), VV_ETYPE);
-    assert_fails(vv_time_to_batches(&b, vv_time_of(3, VV_UNIT_ITERATION), &axis), VV_ETYPE);
+    assert_batches(vv_time_of(3, VV_UNIT_ITERATION), &axis, 21);
+    assert_fails(vv_time_to_batches(&b, vv_time_of(3, VV_UNIT_ITERATION), &unknown), VV_EINVAL);
+    assert_fails(vv_time_to_batches(&b, vv_time_of(3, VV_UNIT_USD), &axis), VV_ETYPE);
     assert_fails(vv_time_to_batches(&b, vv_time_none(), &axis), VV_ETYPE);
 }
 

@@ -227,14 +227,14 @@ static void refuses_with_file_line_and_nearest_name(void **state)
 static void refuses_durations_that_are_none(void **state)
 {
     (void)state;
-    static const char *const values[] = {"0ep", "-3ep", "0.5dur", "1h20m", "90sec", "100tok",
-                                         "2iter", "none", "\"\""};
+    static const char *const values[] = {"0ep", "-3ep", "0.5dur", "0sec", "0usd", "-1usd",
+                                         "none", "\"\""};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         char text[256];
         snprintf(text, sizeof text, HEAD "max_duration: %s\n", values[i]);
         says(text, NULL,
-             "recipe.yaml:3: max_duration must be a positive number of epochs, batches or samples, "
-             "like 10ep");
+             "recipe.yaml:3: max_duration must be a positive number of epochs, batches, samples, "
+             "tokens, iterations, seconds or dollars, like 10ep or 1h20m");
     }
     static const char *const unreadable[] = {"10", "soon", "1.5ep", "9e99ba", "ep"};
     for (size_t i = 0; i < sizeof unreadable / sizeof unreadable[0]; i++) {

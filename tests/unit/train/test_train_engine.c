@@ -194,7 +194,11 @@ static void test_settings(void **unused)
         double ratio, clip;
         const char *says;
     } bad[] = {
-        {"1sec", "1ep", NULL, 1.0, 0.0, "max_duration"},
+        {"2usd", "1ep", NULL, 1.0, 0.0, "set usd_per_hour"},
+        {"64tok", "1ep", NULL, 1.0, 0.0, "does not say how many tokens a sample has"},
+        {"2iter", "1ep", NULL, 1.0, 0.0, "set iteration_length"},
+        {"1ep", "1ep", "8tok", 1.0, 0.0, "save_interval: 8tok counts tokens"},
+        {"1ep", "1ep", "1usd", 1.0, 0.0, "money is no interval"},
         {"0.5dur", "1ep", NULL, 1.0, 0.0, "max_duration"},
         {"0ep", "1ep", NULL, 1.0, 0.0, "nothing to train"},
         {"1ep", "1ep", "2dur", 1.0, 0.0, "save_interval"},
