@@ -81,7 +81,7 @@ static inline vv_method *method_new(const vv_method_desc *desc)
 
 /* ---- data and nets ---- */
 
-#define SIDE 16
+#define SIDE 24
 #define BATCH 8
 
 typedef struct data {
@@ -96,7 +96,7 @@ static inline void data_init(data *d)
     vv_loader_opts loading = VV_LOADER_DEFAULTS;
     const vv_desc *desc = &vv_dataset_synthetic.desc;
     assert_ok(vv_opts_init(desc, &opts));
-    assert_ok(vv_opts_set_all(desc, &opts, "height=16,width=16,classes=4,count=32,kind=separable"));
+    assert_ok(vv_opts_set_all(desc, &opts, "height=24,width=24,classes=4,count=32,kind=separable"));
     assert_ok(vv_dataset_open(&d->set, &vv_dataset_synthetic, &opts, "train"));
     vv_opts_fini(desc, &opts);
     loading.batch_size = BATCH;
