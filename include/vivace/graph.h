@@ -144,6 +144,7 @@ typedef struct vv_plan_cost {
     size_t whole_bytes;      /* slab_bytes if nothing were computed twice */
     int64_t flops;           /* each instruction once: multiply-adds count 2 */
     int64_t recompute_flops; /* more, of what is computed twice */
+    int64_t updates;         /* tensors that vv_update would change */
 } vv_plan_cost;
 VV_API VV_MUST_USE vv_status vv_graph_plan_cost(vv_graph *graph, vv_node *const *nodes, int count,
                                                 vv_plan_cost *out);

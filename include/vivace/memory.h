@@ -45,6 +45,10 @@ VV_API size_t vv_memory_live_bytes(void);
 VV_API size_t vv_memory_peak_bytes(void);
 VV_API void vv_memory_peak_reset(void);
 
+/* Bytes that this process may still take: what is free on the machine, or less where a control
+   group (a container) limits it. 0 = unknown. */
+VV_API size_t vv_memory_available(void);
+
 VV_END_DECLS
 
 #endif

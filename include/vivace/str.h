@@ -25,6 +25,11 @@ VV_API VV_BORROWED const char *vv_str_text(const vv_str *str);
 VV_API void vv_str_clear(vv_str *str);
 VV_API void vv_str_fini(vv_str *str);
 
+/* Amounts of memory: "4GiB", "512 MiB", "2GB", "1000". */
+VV_API VV_MUST_USE vv_status vv_bytes_parse(int64_t *out, const char *text);
+/* "3.2 GiB"; returns buf (24 bytes are enough). */
+VV_API VV_BORROWED const char *vv_bytes_text(size_t bytes, char *buf, size_t buf_bytes);
+
 /* Index of the candidate nearest to `word` by edit distance (case ignored), -1 if none is near
    enough to be meant (distance > max(2, length / 3), or nothing in common). `at(ctx, i)` gives
    candidate i. */

@@ -22,6 +22,14 @@ typedef struct vv_eval_set { /* one evaluator */
     const char *metrics;     /* comma-separated; NULL = accuracy,cross_entropy */
 } vv_eval_set;
 
+/* For vv_trainer_opts.microbatch, beside a number of rows. What is chosen is printed in the plan,
+   kept in checkpoints, and the same when the run goes on. */
+#define VV_MICROBATCH_AUTO (-1)    /* the largest whose step fits in the memory limit */
+#define VV_MICROBATCH_FASTEST (-2) /* by timing a few sizes; not with batch statistics */
+#define VV_MICROBATCH_FASTEST_ANY (-3) /* the same, whatever the model */
+/* "8", "0", "auto", "fastest", "fastest_any". */
+VV_API VV_MUST_USE vv_status vv_microbatch_parse(int64_t *out, const char *text);
+
 struct vv_trainer_opts {
     VV_TAKES vv_model *model;
     VV_TAKES vv_optimizer *optimizer; /* NULL = made from optimizer_desc after surgery */
@@ -50,7 +58,7 @@ struct vv_trainer_opts {
     VV_TAKES vv_logger **loggers;     /* NULL-ended or NULL */
     vv_precision precision;
     const vv_backend *backend;        /* NULL = best */
-    int64_t microbatch;               /* rows per microbatch; 0 = the whole batch */
+    int64_t microbatch; /* rows per microbatch; 0 = the whole batch; or VV_MICROBATCH_AUTO, ... */
     int64_t eval_microbatch;          /* 0 = the eval loader's batch */
     uint64_t seed;
     double grad_clip_norm;            /* 0 = off; on the whole, unscaled gradient, once */
@@ -65,11 +73,15 @@ struct vv_trainer_opts {
     bool profile;
     const char *recipe_text; /* stored in run_dir/recipe.yaml and summary.json; NULL = none */
     const char *command;              /* stored in summary.json */
+    int64_t memory_limit;   /* bytes for weights, gradients, optimizer, a batch and a step; 0 = what
+                               is free, less a margin */
+    vv_recompute recompute; /* VV_RECOMPUTE_AUTO */
 };
 typedef struct vv_trainer_opts vv_trainer_opts;
 /* What is not named is 0, false or NULL. */
-#define VV_TRAINER_DEFAULTS \
-    {.max_duration = "1ep", .eval_interval = "1ep", .scale_schedule_ratio = 1.0}
+#define VV_TRAINER_DEFAULTS                                                                        \
+    {.max_duration = "1ep", .eval_interval = "1ep", .scale_schedule_ratio = 1.0,                  \
+     .recompute = VV_RECOMPUTE_AUTO}
 
 /* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT
    (surgery), loads a checkpoint if asked, resolves the plan; what cannot work fails here. */

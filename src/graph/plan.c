@@ -267,14 +267,29 @@ static vv_status own_result(vvi_plan *plan, int i, const vvi_shape *want)
     return VV_OK;
 }
 
-/* Adding to the caller's tensor: value -> ACCUMULATE -> bound value. */
+/* Where an instruction that reads `value` may come first; the end if nothing makes it. */
+static int behind_maker(const vvi_plan *plan, int value)
+{
+    int root = vvi_plan_root(plan, value);
+    for (int i = plan->instr_count - 1; i >= 0; i--)
+        for (int k = 0; k < plan->instrs[i].n_out; k++)
+            if (!plan->instrs[i].dead && plan->instrs[i].op != VV_OP_RESHAPE &&
+                plan->instrs[i].out[k] == root)
+                return i + 1;
+    return plan->instr_count;
+}
+
+/* Adding to the caller's tensor: value -> ACCUMULATE -> bound value; at once, so that gradients do
+   not wait for the end. */
 static vv_status add_accumulate(vvi_plan *plan, int i, vv_dtype dtype)
 {
     vvi_shape shape = plan->values[plan->results[i].value].shape;
     shape.dtype = dtype;
     int bound = vvi_plan_value(plan, &shape);
     vvi_instr *add =
-        bound < 0 ? NULL : vvi_plan_insert(plan, plan->instr_count, VV_OP_ACCUMULATE, 1, 1);
+        bound < 0 ? NULL
+                  : vvi_plan_insert(plan, behind_maker(plan, plan->results[i].value),
+                                    VV_OP_ACCUMULATE, 1, 1);
     if (!add)
         return VV_ENOMEM;
     add->in[0] = plan->results[i].value;

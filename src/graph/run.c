@@ -360,7 +360,7 @@ vv_status vv_node_keep(vv_node *node, vv_tensor **out)
 
 vv_status vv_graph_plan_cost(vv_graph *g, vv_node *const *nodes, int count, vv_plan_cost *out)
 {
-    *out = (vv_plan_cost){0};
+    *out = (vv_plan_cost){.updates = g->update_count};
     VV_TRY(vv_graph_status(g));
     vvi_request r;
     VV_TRY(collect(g, nodes, count, &r));

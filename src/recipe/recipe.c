@@ -10,6 +10,7 @@
 
 #define TOP(field) offsetof(vvi_recipe_top, field)
 static const char *const precision_names[] = {"fp32", "amp_bf16", "bf16", "auto", NULL};
+static const char *const recompute_names[] = {"off", "auto", "full", NULL};
 static const char *const backend_names[] = {"auto", "cpu", "ref", NULL};
 static const vv_field top_fields[] = {
     {.name = "name", .help = "name of the run", .type = VV_FIELD_STRING, .offset = TOP(name), .fallback = ""},
@@ -18,8 +19,10 @@ static const vv_field top_fields[] = {
     {.name = "iteration_length", .help = "length of the spans that iter counts, in ep, ba or tok; none = no iterations", .type = VV_FIELD_TIME, .offset = TOP(iteration_length), .fallback = "none"},
     {.name = "batch_size", .help = "samples per optimizer step", .type = VV_FIELD_INT, .offset = TOP(batch_size), .fallback = "128", .min = 1, .max = 1e9},
     {.name = "eval_batch_size", .help = "samples per evaluation batch", .type = VV_FIELD_INT, .offset = TOP(eval_batch_size), .fallback = "1000", .min = 1, .max = 1e9},
-    {.name = "microbatch", .help = "samples computed at once; 0 = the whole batch", .type = VV_FIELD_INT, .offset = TOP(microbatch), .fallback = "0", .min = 0, .max = 1e9},
+    {.name = "microbatch", .help = "samples computed at once; 0 = the whole batch, auto = the largest that fits, fastest = by timing some", .type = VV_FIELD_STRING, .offset = TOP(microbatch), .fallback = "0"},
     {.name = "precision", .help = "arithmetic of convolutions and matmuls", .type = VV_FIELD_CHOICE, .offset = TOP(precision), .fallback = "auto", .choices = precision_names},
+    {.name = "memory_limit", .help = "memory for weights, gradients, optimizer and a step: 4GiB; 0 = what is free", .type = VV_FIELD_STRING, .offset = TOP(memory_limit), .fallback = "0"},
+    {.name = "recompute", .help = "activations computed again instead of kept: auto = where a step does not fit, full = the least memory", .type = VV_FIELD_CHOICE, .offset = TOP(recompute), .fallback = "auto", .choices = recompute_names},
     {.name = "backend", .help = "kernels to use", .type = VV_FIELD_CHOICE, .offset = TOP(backend), .fallback = "auto", .choices = backend_names},
     {.name = "initializers", .help = "weight initialisers, in order, comma-separated", .type = VV_FIELD_STRING, .offset = TOP(initializers), .fallback = ""},
     {.name = "scale_schedule_ratio", .help = "stretches duration and schedules", .type = VV_FIELD_FLOAT, .offset = TOP(scale_schedule_ratio), .fallback = "1", .min = 1e-6, .max = 1e6},
@@ -330,6 +333,11 @@ static vv_status read_top(vv_recipe *r, const vvi_yaml *root)
         }
         VV_TRY(set_field(r, &vvi_recipe_top_desc, &r->top, key, root->items[i]));
     }
+    VV_TRY(within(r, vvi_yaml_get(root, "microbatch"),
+                  vv_microbatch_parse(&r->microbatch, r->top.microbatch)));
+    VV_TRY(within(r, vvi_yaml_get(root, "memory_limit"),
+                  vv_fail_within(vv_bytes_parse(&r->memory_limit, r->top.memory_limit),
+                                 "memory_limit")));
     if (!is_duration(r->top.max_duration))
         return within(r, vvi_yaml_get(root, "max_duration"),
                       vv_fail(VV_EINVAL,

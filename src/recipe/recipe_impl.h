@@ -9,11 +9,12 @@
 
 /* What stands at the top of a recipe beside the parts. */
 typedef struct vvi_recipe_top {
-    const char *name, *initializers, *eval_metrics, *hardware;
-    int64_t batch_size, eval_batch_size, microbatch, seed, threads, workers, limit, save_keep;
+    const char *name, *initializers, *eval_metrics, *hardware, *microbatch, *memory_limit;
+    int64_t batch_size, eval_batch_size, seed, threads, workers, limit, save_keep;
     vv_time max_duration, iteration_length, eval_interval, save_interval;
     double scale_schedule_ratio, grad_clip_norm, usd_per_hour, deadline;
     int precision; /* vv_precision */
+    int recompute; /* vv_recompute */
     int backend;   /* 0 = auto, 1 = cpu, 2 = ref */
     bool drop_last, allow_no_effect, autoresume;
 } vvi_recipe_top;
@@ -34,6 +35,7 @@ struct vv_recipe {
     char *origin;
     vvi_recipe_top top;
     bool top_ready;
+    int64_t microbatch, memory_limit; /* the settings at the top, as numbers */
     vvi_part model, dataset, optimizer;
     vv_image_transform transform;
     vvi_parts schedules, methods, callbacks, loggers;

@@ -222,7 +222,9 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
     o.loggers = t.logger_count ? t.loggers : NULL;
     o.precision = (vv_precision)r->top.precision;
     o.backend = r->top.backend ? vv_backend_find(backends[r->top.backend]) : NULL;
-    o.microbatch = r->top.microbatch;
+    o.microbatch = r->microbatch;
+    o.memory_limit = r->memory_limit;
+    o.recompute = (vv_recompute)r->top.recompute;
     o.seed = (uint64_t)r->top.seed;
     o.grad_clip_norm = r->top.grad_clip_norm;
     o.run_dir = opts->run_dir;

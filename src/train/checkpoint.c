@@ -115,6 +115,7 @@ static vv_status state_json(vv_trainer *t, vv_str *out)
                 (unsigned long long)s->seed,
                 vv_time_text(t->max_duration, duration, sizeof duration),
                 vvi_precision_name(s->precision));
+    vv_str_addf(out, ",\"microbatch\":%lld", (long long)t->microbatch);
     vv_str_addf(out, ",\"finished\":%s,\"stopped\":%s,\"last_save\":%lld",
                 t->finished ? "true" : "false", t->stopped ? "true" : "false",
                 (long long)t->save_every.last_batch);

@@ -145,6 +145,8 @@ vv_status vvi_engine_fire(vv_trainer *t, vv_event event)
 {
     if (t->silent)
         return VV_OK;
+    if (t->state.dry) /* nothing happens that callbacks or loggers should hear of */
+        return fire_methods(t, event);
     if (event == VV_EVENT_INIT) { /* so that what methods say at INIT is heard */
         VV_TRY(fire_loggers(t, event));
         VV_TRY(fire_callbacks(t, event));

@@ -48,6 +48,20 @@ void vv_record_free(vv_record *record)
     vv_dealloc(record);
 }
 
+vv_status vvi_record_detach(vv_record *record)
+{
+    for (int i = 0; i < record->count; i++) {
+        entry *e = &record->entries[i];
+        vv_tensor *copy;
+        if (e->kind != TENSOR)
+            continue;
+        VV_TRY(vv_tensor_clone(&copy, e->tensor));
+        vv_tensor_free(e->tensor);
+        e->tensor = copy;
+    }
+    return VV_OK;
+}
+
 static entry *find(const vv_record *record, const char *key)
 {
     for (int i = 0; i < record->count; i++)

@@ -247,22 +247,44 @@ static bool add_param(void *ctx, const char *path, vv_module *owner, vv_param *p
     return true;
 }
 
+/* What the largest step takes, as proven at the start. */
+static void add_sizing(const vv_trainer *t, vv_str *out)
+{
+    const vvi_sizing *z = &t->sizing;
+    char shape[128], step[24], fixed[24], whole[24], available[24];
+    vv_str_addf(out, "microbatch  %" PRId64 " rows%s%s%s; largest input %s\n", z->rows,
+                z->microbatch_note[0] ? " (" : "", z->microbatch_note,
+                z->microbatch_note[0] ? ")" : "",
+                vv_shape_text(z->largest_ndim, z->largest, shape, sizeof shape));
+    vv_str_addf(out, "memory      %s for the largest step, %s for weights, gradients and optimizer",
+                vv_bytes_text(z->cost.slab_bytes + z->cost.result_bytes, step, sizeof step),
+                vv_bytes_text(z->fixed_bytes, fixed, sizeof fixed));
+    if (z->available_bytes != SIZE_MAX)
+        vv_str_addf(out, ", of %s%s", vv_bytes_text(z->available_bytes, available,
+                                                    sizeof available),
+                    z->limit_given ? " (memory_limit)" : "");
+    vv_str_add(out, "\n");
+    if (z->cost.slab_bytes < z->cost.whole_bytes)
+        vv_str_addf(out, "recompute   activations are computed again: %s instead of %s, for %.1f%% "
+                         "more FLOPs\n",
+                    vv_bytes_text(z->cost.slab_bytes, step, sizeof step),
+                    vv_bytes_text(z->cost.whole_bytes, whole, sizeof whole),
+                    100.0 * (double)z->cost.recompute_flops /
+                        (double)(z->cost.flops ? z->cost.flops : 1));
+}
+
 vv_status vvi_plan_cost_of(vv_trainer *t, vvi_plan_cost *out)
 {
-    const vv_state *s = &t->state;
+    const vvi_sizing *z = &t->sizing;
     totals params = {0};
-    vv_module_each_param(s->model->net, add_param, &params);
+    vv_module_each_param(t->state.model->net, add_param, &params);
     *out = (vvi_plan_cost){.params = params.all, .frozen = params.frozen};
-    if (!t->train)
+    if (!z->known)
         return VV_OK;
-    size_t slab = 0;
-    int64_t flops = 0;
-    out->rows = t->microbatch > 0 && t->microbatch < t->batch_size ? t->microbatch : t->batch_size;
-    VV_TRY(vvi_step_probe(t, out->rows, &slab, &flops));
-    int64_t states = s->optimizer ? vv_optimizer_type(s->optimizer)->state_count : 0;
-    out->step_bytes = (double)slab;
-    out->weight_bytes = (double)params.all * (double)sizeof(float) * (double)(2 + states);
-    out->batch_flops = (double)flops * (double)t->batch_size / (double)out->rows;
+    out->rows = z->rows;
+    out->step_bytes = (double)(z->cost.slab_bytes + z->cost.result_bytes);
+    out->weight_bytes = (double)z->fixed_bytes;
+    out->batch_flops = (double)z->cost.flops * (double)t->batch_size / (double)z->rows;
     return VV_OK;
 }
 
@@ -277,19 +299,17 @@ static vv_status add_cost(vv_trainer *t, vv_str *out)
         vv_str_addf(out, " (%" PRId64 " frozen)", cost.frozen);
     vv_str_add(out, "\n");
     if (t->train) {
-        vv_str_addf(out,
-                    "memory      %.1f MiB for a step of %" PRId64
-                    " rows at the full size, %.1f MiB for weights, gradients and optimizer\n",
-                    cost.step_bytes / 1048576.0, cost.rows, cost.weight_bytes / 1048576.0);
+        add_sizing(t, out);
         vv_str_addf(out, "compute     %.3f GFLOP per batch", cost.batch_flops / 1e9);
         if (s->axis.total_batches >= 0)
             vv_str_addf(out, ", %.4g for the run",
                         cost.batch_flops * (double)s->axis.total_batches / 1e9);
         vv_str_add(out, "\n");
     }
-    vv_str_addf(out, "machine     backend %s, precision %s, %d thread%s\n",
-                vv_backend_name(t->backend), vvi_precision_name(s->precision), vv_threads(),
-                vv_threads() == 1 ? "" : "s");
+    const char *note = t->sizing.precision_note;
+    vv_str_addf(out, "machine     backend %s, precision %s%s%s%s, %d thread%s\n",
+                vv_backend_name(t->backend), vvi_precision_name(s->precision), note[0] ? " (" : "",
+                note, note[0] ? ")" : "", vv_threads(), vv_threads() == 1 ? "" : "s");
     return VV_OK;
 }
 

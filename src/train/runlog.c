@@ -114,6 +114,8 @@ static vv_status tell_number(vv_trainer *t, const char *name, double value)
 void vv_log_metric(vv_state *state, const char *name, double value)
 {
     vv_trainer *t = state->trainer;
+    if (state->dry)
+        return;
     defer(t, tell_number(t, name, value));
     if (!t->run_dir)
         return;
@@ -127,6 +129,8 @@ void vv_log_metric(vv_state *state, const char *name, double value)
 void vv_log_message(vv_state *state, const char *text)
 {
     vv_trainer *t = state->trainer;
+    if (state->dry)
+        return;
     for (int i = 0; i < t->loggers_open; i++)
         if (t->loggers[i]->type->message)
             defer(t, t->loggers[i]->type->message(t->loggers[i], state, text));

@@ -35,12 +35,12 @@ static vv_status collect_params(vv_trainer *t)
 }
 
 /* Room for the loss's node even where nothing learns. */
-static vv_status prepare_params(vv_trainer *t)
+vv_status vvi_step_prepare(vv_trainer *t)
 {
     VV_TRY(collect_params(t));
     if (!t->nodes)
         VV_TRY(vv_realloc_array(&t->nodes, 1, sizeof(vv_node *)));
-    return VV_OK;
+    return vv_grads_ensure(t->state.model->net);
 }
 
 /* (1 - w) * a + w * b per row; w is [N], a and b may have more axes. */
@@ -117,34 +117,40 @@ static vv_status backward(vv_trainer *t)
     return vv_grad(t->graph, t->state.loss, leaves, t->param_count, grads);
 }
 
-static void forget_nodes(vv_state *s)
+void vvi_step_forget(vv_trainer *t)
 {
+    vv_state *s = &t->state;
     s->input = s->target = s->mix_target = s->mix_weight = NULL;
     s->output = s->loss_items = s->loss = NULL;
     vv_batch_free(s->micro);
     s->micro = NULL;
 }
 
-static vv_status microbatch(vv_trainer *t, int64_t first, int64_t count, bool updates, double *loss)
+vv_status vvi_step_build(vv_trainer *t, int64_t first, int64_t count, bool updates, vv_bind how)
 {
     vv_state *s = &t->state;
-    vv_status status = VV_OK;
-    VV_GO(vv_batch_rows(&s->micro, s->batch, first, count));
+    VV_TRY(vv_batch_rows(&s->micro, s->batch, first, count));
     s->micro_first = first;
     vv_graph_reset(t->graph);
     vv_graph_set_rng(t->graph, s->seed, (uint64_t)s->time.batch, first);
     vv_graph_set_updates(t->graph, updates);
-    VV_GO(forward(t));
-    VV_GO(vvi_engine_fire(t, VV_EVENT_BEFORE_BACKWARD));
-    VV_GO(backward(t));
+    VV_TRY(forward(t));
+    VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_BACKWARD));
+    VV_TRY(backward(t));
     for (int i = 0; i < t->param_count; i++)
-        VV_GO(vv_bind_output(t->nodes[1 + i], t->params[i]->grad,
-                             first == 0 ? VV_BIND_WRITE : VV_BIND_ADD));
+        VV_TRY(vv_bind_output(t->nodes[1 + i], t->params[i]->grad, how));
+    return VV_OK;
+}
+
+static vv_status microbatch(vv_trainer *t, int64_t first, int64_t count, bool updates, double *loss)
+{
+    vv_status status = VV_OK;
+    VV_GO(vvi_step_build(t, first, count, updates, first == 0 ? VV_BIND_WRITE : VV_BIND_ADD));
     VV_GO(vv_eval(t->graph, t->nodes, 1 + t->param_count));
-    VV_GO(vv_node_item(s->loss, loss));
+    VV_GO(vv_node_item(t->state.loss, loss));
     VV_GO(vvi_engine_fire(t, VV_EVENT_AFTER_BACKWARD));
 out:
-    forget_nodes(s);
+    vvi_step_forget(t);
     return status;
 }
 
@@ -155,8 +161,7 @@ vv_status vvi_step_gradients(vv_trainer *t, bool updates, double *loss)
     if (rows < 1)
         return vv_fail(VV_ESTATE, "batch %lld has no rows left; a method took them all",
                        (long long)s->time.batch);
-    VV_TRY(prepare_params(t));
-    VV_TRY(vv_grads_ensure(s->model->net));
+    VV_TRY(vvi_step_prepare(t));
     int64_t size = t->microbatch > 0 && t->microbatch < rows ? t->microbatch : rows;
     double sum = 0.0;
     for (int64_t first = 0; first < rows; first += size) {
@@ -220,54 +225,5 @@ vv_status vvi_train_step(vv_trainer *t)
     VV_GO(vv_optimizer_step(s->optimizer));
 out:
     vv_graph_reset(t->graph); /* lets go of the batch's tensors */
-    return status;
-}
-
-/* ---- a step that is built but not run ---- */
-
-static vv_status zero_tensor(vv_tensor **out, vv_dtype dtype, int64_t rows, int ndim,
-                             const int64_t *shape)
-{
-    *out = NULL;
-    if (ndim + 1 > VV_MAX_DIMS)
-        return vv_fail(VV_ESHAPE, "samples have %d axes; at most %d", ndim, VV_MAX_DIMS - 1);
-    int64_t full[VV_MAX_DIMS] = {rows};
-    memcpy(full + 1, shape, (size_t)ndim * sizeof *shape);
-    return vv_tensor_new(out, dtype, ndim + 1, full);
-}
-
-vv_status vvi_step_probe(vv_trainer *t, int64_t rows, size_t *slab_bytes, int64_t *flops)
-{
-    vv_state *s = &t->state;
-    const vv_sample_spec *spec = &s->input_spec;
-    /* Images come out of the loader as floats. */
-    bool image = spec->input_dtype == VV_U8 && spec->input_ndim == 3;
-    vv_dtype dtype = image ? VV_F32 : spec->input_dtype;
-    vv_tensor *input = NULL, *target = NULL;
-    vv_plan_cost cost = {0};
-    vv_status status = VV_OK;
-    VV_GO(zero_tensor(&input, dtype, rows, spec->input_ndim, spec->input_shape));
-    VV_GO(zero_tensor(&target, spec->target_dtype, rows, spec->target_ndim, spec->target_shape));
-    VV_GO(prepare_params(t));
-    vv_graph_reset(t->graph);
-    vv_module_set_training(s->model->net, true);
-    s->output = vv_module_forward(s->model->net, t->graph, vv_leaf(t->graph, input));
-    s->loss_items = vv_model_loss(s->model, s->output, vv_leaf(t->graph, target));
-    s->loss = vv_div(vv_sum_all(s->loss_items), vv_scalar(t->graph, (double)rows));
-    VV_GO(vv_graph_status(t->graph));
-    VV_GO(backward(t));
-    if (slab_bytes)
-        VV_GO(vv_graph_plan_cost(t->graph, t->nodes, 1 + t->param_count, &cost));
-    if (slab_bytes)
-        *slab_bytes = cost.slab_bytes;
-    if (flops)
-        *flops = cost.flops;
-out:
-    if (status != VV_OK)
-        vv_fail_within(status, "a training step with the data's shapes");
-    forget_nodes(s);
-    vv_graph_reset(t->graph);
-    vv_tensor_free(input);
-    vv_tensor_free(target);
     return status;
 }

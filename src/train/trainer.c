@@ -88,8 +88,10 @@ static vv_status check_opts(const vv_trainer *t, const vv_trainer_opts *o)
                        ? status
                        : vv_fail(VV_EINVAL, "vv_trainer_new: method number %d is NULL", i + 1);
         }
-    if (o->microbatch < 0 || o->eval_microbatch < 0)
+    if (o->microbatch < VV_MICROBATCH_FASTEST_ANY || o->eval_microbatch < 0)
         return vv_fail(VV_EINVAL, "microbatch: must not be negative; 0 = the whole batch");
+    if (o->memory_limit < 0)
+        return vv_fail(VV_EINVAL, "memory_limit: must not be negative; 0 = what is free");
     if (!(o->grad_clip_norm >= 0.0))
         return vv_fail(VV_EINVAL, "grad_clip_norm: %g is not a norm; 0 switches clipping off",
                        o->grad_clip_norm);
@@ -136,18 +138,14 @@ static vv_status set_evaluators(vv_trainer *t, const vv_trainer_opts *o)
     return VV_OK;
 }
 
+/* A precision that is to be measured is settled when the optimizer is there (sizing.c). */
 static vv_status set_graph(vv_trainer *t, const vv_trainer_opts *o)
 {
-    vv_graph_opts graph = VV_GRAPH_DEFAULTS;
     vv_state *s = &t->state;
-    s->precision = o->precision;
-    if (s->precision == VV_PRECISION_AUTO)
-        s->precision = vv_cpu_has_bf16() ? VV_PRECISION_AMP_BF16 : VV_PRECISION_FP32;
+    s->precision = o->precision == VV_PRECISION_AUTO ? VV_PRECISION_FP32 : o->precision;
     t->backend = o->backend ? o->backend : vv_backend_default();
-    graph.backend = t->backend;
-    graph.precision = s->precision;
-    graph.profile = o->profile;
-    VV_TRY(vv_graph_new(&t->graph, &graph));
+    t->profile = o->profile;
+    VV_TRY(vvi_graph_make(t, s->precision, &t->graph));
     s->graph = t->graph;
     return VV_OK;
 }
@@ -241,22 +239,6 @@ static vv_status set_optimizer(vv_trainer *t, const vv_trainer_opts *o)
     return vv_optimizer_check(s->optimizer, s->model->net);
 }
 
-/* Shapes of every size of microbatch that will come: a model that cannot take the last, smaller one
-   says so now. */
-static vv_status probe_sizes(vv_trainer *t)
-{
-    int64_t last_batch = t->samples_per_epoch -
-                         (t->state.axis.batches_per_epoch - 1) * t->batch_size;
-    int64_t micro =
-        t->microbatch > 0 && t->microbatch < t->batch_size ? t->microbatch : t->batch_size;
-    const int64_t rows[] = {micro, t->batch_size % micro, last_batch % micro};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i] > 0 && (i == 0 || rows[i] != micro))
-            VV_TRY(vv_fail_within(vvi_step_probe(t, rows[i], NULL, NULL), "microbatch of %lld rows",
-                                  (long long)rows[i]));
-    return VV_OK;
-}
-
 static vv_status load_start(vv_trainer *t, const vv_trainer_opts *o, const vv_safetensors *found,
                             const char *path)
 {
@@ -324,8 +306,7 @@ static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
     tell_lines(t, &told);
     VV_GO(check_effects(t));
     VV_GO(set_optimizer(t, o));
-    if (t->train)
-        VV_GO(probe_sizes(t));
+    VV_GO(vvi_size_up(t, o, found));
     VV_GO(load_start(t, o, found, found_path));
 out:
     vv_str_fini(&told);
@@ -359,6 +340,8 @@ vv_status vv_trainer_new(vv_trainer **out, const vv_trainer_opts *given)
     t->grad_clip_norm = o->grad_clip_norm;
     t->deadline_seconds = o->deadline_seconds;
     t->allow_no_effect = o->allow_no_effect;
+    t->memory_limit = o->memory_limit;
+    t->recompute = o->recompute;
     t->log_bytes = -1;
     atomic_init(&t->interrupted, 0);
     if (status == VV_OK)

@@ -58,6 +58,21 @@ typedef struct vvi_evaluator {
     vvi_interval interval;
 } vvi_evaluator;
 
+/* ---- sizing.c: precision, microbatch and memory, decided before step 0 ---- */
+typedef struct vvi_sizing {
+    bool known;
+    vv_plan_cost cost; /* of the largest microbatch at the largest shape */
+    int64_t rows;
+    int largest_ndim;
+    int64_t largest[VV_MAX_DIMS]; /* that input, rows first */
+    size_t fixed_bytes;           /* weights, gradients, optimizer */
+    size_t batch_bytes;           /* a whole batch from the loader */
+    size_t available_bytes;
+    bool limit_given;
+    char precision_note[160], microbatch_note[160]; /* why it was chosen; may be "" */
+} vvi_sizing;
+size_t vvi_sizing_needed(const vvi_sizing *sizing);
+
 typedef enum vvi_run_status {
     VVI_RUN_RUNNING,
     VVI_RUN_DONE,
@@ -95,6 +110,10 @@ struct vv_trainer {
     bool told_gradient; /* of one that is not finite, since the last finite one */
     bool allow_no_effect;
     const vv_backend *backend;
+    vv_recompute recompute;
+    int64_t memory_limit;
+    bool profile;
+    vvi_sizing sizing;
 
     char *run_dir, *run_name, *checkpoint_dir; /* NULL without a run folder */
     char *recipe_text, *command, *hardware, *price_note; /* the last two may be NULL */
@@ -158,9 +177,36 @@ vv_status vvi_step_gradients(vv_trainer *trainer, bool updates, double *loss);
 vv_status vvi_train_step(vv_trainer *trainer);
 /* Loss items of the microbatch from state.output, target and the mixture. */
 vv_node *vvi_loss_items(const vv_trainer *trainer);
-/* Builds a training step's graph of `rows` rows of zeros without running it; bytes and flops may be
-   NULL: then shapes are checked only. */
-vv_status vvi_step_probe(vv_trainer *trainer, int64_t rows, size_t *slab_bytes, int64_t *flops);
+/* Lists the parameters that learn and makes room for their gradients. */
+vv_status vvi_step_prepare(vv_trainer *trainer);
+/* Builds the graph of rows [first, first + count) of state.batch: state.micro, .loss and the
+   trainer's nodes are there until vvi_step_forget. */
+vv_status vvi_step_build(vv_trainer *trainer, int64_t first, int64_t count, bool updates,
+                         vv_bind how);
+void vvi_step_forget(vv_trainer *trainer);
+
+/* ---- step_dry.c: a step that is planned but not done ---- */
+typedef struct vvi_dry_result {
+    vv_plan_cost cost;
+    int ndim;
+    int64_t shape[VV_MAX_DIMS]; /* of the input that the network sees */
+    size_t batch_bytes;         /* input and target of the rows, as the loader gives them */
+    double seconds;             /* of the run, if it was run */
+} vvi_dry_result;
+/* The step at a moment of the run (share of it) with a batch of `rows` made-up rows, all in one
+   microbatch, on the trainer's graph; methods act, nothing of the run changes. `run`: for the time
+   it takes; gradients are overwritten. */
+vv_status vvi_step_dry(vv_trainer *trainer, double moment, int64_t rows, vv_bind how, bool run,
+                       vvi_dry_result *out);
+
+/* ---- sizing.c ---- */
+/* Resolves precision and microbatch, and proves that the largest step fits. `stored`: a checkpoint
+   that the run goes on from, or NULL. */
+vv_status vvi_size_up(vv_trainer *trainer, const vv_trainer_opts *opts,
+                      const vv_safetensors *stored);
+/* Times a step in fp32 and in amp_bf16 and says which is faster; sizing's note has the times. */
+vv_status vvi_measure_precision(vv_trainer *trainer, int64_t microbatch, vv_precision *out);
+vv_status vvi_graph_make(vv_trainer *trainer, vv_precision precision, vv_graph **out);
 
 /* ---- evaluate.c ---- */
 vv_status vvi_evaluator_init(vvi_evaluator *out, const char *label, vv_loader *loader,

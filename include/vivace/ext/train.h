@@ -101,6 +101,7 @@ typedef struct vv_state {
     int method_count;
     uint64_t seed;
     vv_precision precision;
+    bool dry; /* the step is only planned: see vv_method_desc.points */
 
     /* time */
     vv_timestamp time;         /* counts of finished batches */
@@ -257,6 +258,13 @@ typedef struct vv_method_desc {
     vv_status (*save)(vv_method *method, vv_record *record); /* may be NULL: nothing to save */
     vv_status (*load)(vv_method *method, const vv_record *record);
     void (*fini)(vv_method *method);
+    /* The plan builds steps without doing them: state->dry is set, a batch of made-up rows is told
+       at AFTER_DATALOADER and from BEFORE_FORWARD to BEFORE_BACKWARD, numbers and messages are not
+       logged, and the graph is planned, not run. Afterwards `effect` is put back, and what the
+       method saves by `load`; anything else it leaves as it was. `points` (may be NULL): moments of
+       the run, as shares of it in [0,1], at which what this method makes of a step is largest,
+       beside the first batch and the last; fills at most `most` and returns how many. */
+    int (*points)(const vv_method *method, const vv_state *state, double *points, int most);
     /* For averages: weights that are evaluated and saved but not trained. `in`: puts them into the
        model; else the trained ones back, bit by bit. The Trainer calls it in pairs around
        evaluation, prediction and saving, also if those fail; nothing may fail here. `save` runs

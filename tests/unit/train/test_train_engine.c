@@ -16,8 +16,8 @@ static void say(const char *who, vv_event event)
 
 static vv_status method_says(vv_method *method, vv_event event, vv_state *state)
 {
-    (void)state;
-    say(method->type->desc.name, event);
+    if (!state->dry) /* what is planned is not done */
+        say(method->type->desc.name, event);
     return VV_OK;
 }
 
