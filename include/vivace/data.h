@@ -141,6 +141,7 @@ VV_API VV_MUST_USE vv_status vv_loader_next(vv_loader *loader, VV_OWNED vv_batch
 /* Seconds the caller has waited in vv_loader_next so far. */
 VV_API double vv_loader_wait_seconds(const vv_loader *loader);
 VV_API VV_BORROWED vv_dataset *vv_loader_dataset(const vv_loader *loader);
+VV_API VV_BORROWED const vv_image_transform *vv_loader_transform(const vv_loader *loader);
 /* One sample through the transform, as training would see it in that epoch: f32 [H,W,C] into out.
  */
 VV_API VV_MUST_USE vv_status vv_loader_sample(vv_loader *loader, int64_t epoch, int64_t index,

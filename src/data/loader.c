@@ -230,6 +230,11 @@ double vv_loader_wait_seconds(const vv_loader *loader)
     return loader->wait_seconds;
 }
 
+const vv_image_transform *vv_loader_transform(const vv_loader *loader)
+{
+    return &loader->opts.transform;
+}
+
 vv_dataset *vv_loader_dataset(const vv_loader *loader)
 {
     return loader->dataset;

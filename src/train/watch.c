@@ -59,6 +59,15 @@ double vv_state_wall_seconds(const vv_state *state)
     return vvi_wall_seconds(state->trainer);
 }
 
+int64_t vv_state_eval_samples(const vv_state *state, const char *label)
+{
+    const vv_trainer *t = state->trainer;
+    for (int i = 0; i < t->evaluator_count; i++)
+        if (strcmp(t->evaluators[i].label, label) == 0)
+            return vv_loader_sample_count(t->evaluators[i].loader);
+    return -1;
+}
+
 double vv_state_eval_seconds(const vv_state *state)
 {
     return state->trainer->eval_seconds;

@@ -40,6 +40,11 @@ VV_API VV_MUST_USE vv_status vv_dataset_from_tensors(VV_OWNED vv_dataset **out, 
                                                      const vv_sample_spec *spec,
                                                      VV_TAKES vv_tensor *inputs,
                                                      VV_TAKES vv_tensor *targets);
+/* Writes an image [height,width,channels] of 1 or 3 channels as PNG, whole or not at all.
+   VV_EUNSUPPORTED in a build without libpng. */
+VV_API bool vv_png_available(void);
+VV_API VV_MUST_USE vv_status vv_png_write(const char *path, const uint8_t *pixels, int64_t height,
+                                          int64_t width, int64_t channels);
 /* *train = true for "train", false for "eval"; anything else is VV_EINVAL. */
 VV_API VV_MUST_USE vv_status vv_dataset_split(bool *train, const char *name, const char *split);
 

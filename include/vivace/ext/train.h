@@ -180,6 +180,8 @@ VV_API double vv_state_remaining_seconds(const vv_state *state);
 /* Seconds in all fits of the run so far: training, evaluation, saving; and evaluation alone. */
 VV_API double vv_state_wall_seconds(const vv_state *state);
 VV_API double vv_state_eval_seconds(const vv_state *state);
+/* Samples of one evaluation; -1 if there is no evaluator of that label. */
+VV_API int64_t vv_state_eval_samples(const vv_state *state, const char *label);
 
 /* A number to watch: a metric of an evaluator, or "loss" of label "train". */
 typedef struct vv_watch {
