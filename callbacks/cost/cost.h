@@ -7,7 +7,7 @@
 VV_BEGIN_DECLS
 
 typedef struct vv_cost_opts {
-    double usd_per_hour; /* of the whole machine */
+    double usd_per_hour; /* of the whole machine; 0 = the run's */
 } vv_cost_opts;
 #define VV_COST_DEFAULTS {0.0}
 

@@ -1,5 +1,5 @@
-/* test_cost.c - dollars are seconds by price, so far and with what is still to come; the price must
- * be given. */
+/* test_cost.c - dollars are seconds by price, so far and with what is still to come; the price is
+ * the callback's or the run's; one of them must be known. */
 #include "callbacks/callback_test.h"
 
 #include <vivace/cost.h>
@@ -18,16 +18,23 @@ static vv_status watch(void *ctx, vv_event event, vv_state *state)
     return VV_OK;
 }
 
-static void test_dollars(void **unused)
+/* The run's price, known before the callback looks. */
+static vv_status set_price(void *ctx, vv_event event, vv_state *state)
 {
-    (void)unused;
-    vv_cost_opts opts = {7200.0}; /* two dollars a second */
+    if (event == VV_EVENT_INIT)
+        state->usd_per_hour = 7200.0;
+    return watch(ctx, event, state);
+}
+
+static void dollars_are_right(double price, tt_listen *listen)
+{
+    vv_cost_opts opts = {price};
     vv_callback *callback;
     vv_timestamp end;
     numbers got = {0};
     clock_marks m = {.wall = {0}};
     assert_ok(vv_callback_new(&callback, &vv_callback_cost, &opts));
-    assert_ok(callback_run(callback, "2ep", watch, &m, &got, &end));
+    assert_ok(callback_run(callback, "2ep", listen, &m, &got, &end));
     int now = 0, all = 0;
     double before = 0.0;
     for (int i = 0; i < got.count; i++) {
@@ -47,6 +54,13 @@ static void test_dollars(void **unused)
     assert_int_equal(all, 9); /* nothing is known after the first batch */
 }
 
+static void test_dollars(void **unused)
+{
+    (void)unused;
+    dollars_are_right(7200.0, watch); /* two dollars a second */
+    dollars_are_right(0.0, set_price);
+}
+
 static void test_no_price(void **unused)
 {
     (void)unused;
@@ -55,7 +69,7 @@ static void test_no_price(void **unused)
     vv_cost_opts opts = VV_COST_DEFAULTS;
     assert_ok(vv_callback_new(&callback, &vv_callback_cost, &opts));
     assert_int_equal(callback_run(callback, "1ep", NULL, NULL, NULL, &end), VV_EINVAL);
-    assert_says("usd_per_hour must be given");
+    assert_says("the price is not known");
 }
 
 int main(void)
