@@ -17,7 +17,7 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb cli_train, cli_check, cli_eval, cli_predict, cli_list, cli_describe,
-    cli_bench, cli_data, cli_compare;
+    cli_bench, cli_data, cli_compare, cli_export;
 const cli_verb *cli_verb_find(const char *name);
 
 /* Arguments of a verb, sorted: options the verb knows, key=value overrides, plain words. */
@@ -42,6 +42,18 @@ void cli_args_fini(cli_args *args);
 int cli_fail(void);
 /* Prints a sentence and the verb's usage; returns CLI_USAGE. */
 int cli_usage(const cli_verb *verb, const char *format, ...) VV_PRINTF(2, 3);
+
+/* A trained model with its recipe: RUN is a run's folder (its recipe.yaml and latest checkpoint),
+   or a checkpoint file (with the recipe in it, or the one named). `synthetic`: the data are not
+   needed. Zero it first, cli_unload it after a failure too. */
+typedef struct cli_loaded {
+    vv_recipe *recipe;
+    vv_run *run;
+    vv_str recipe_path, checkpoint_path;
+} cli_loaded;
+vv_status cli_load_run(cli_loaded *loaded, const char *run, const char *recipe,
+                       const cli_args *args, bool synthetic);
+void cli_unload(cli_loaded *loaded);
 
 /* While a trainer is at work, Ctrl-C stops it cleanly; a second one leaves at once. */
 void cli_watch_interrupt(vv_trainer *trainer);

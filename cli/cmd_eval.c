@@ -6,51 +6,6 @@
 
 #include <vivace/memory.h>
 
-typedef struct loaded {
-    vv_recipe *recipe;
-    vv_run *run;
-    vv_str recipe_path, checkpoint_path;
-} loaded;
-
-static bool is_file(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    if (file)
-        fclose(file);
-    return file != NULL;
-}
-
-/* RUN is a run's folder (its recipe.yaml and latest checkpoint), or a checkpoint file beside which
-   --recipe names the recipe. */
-static vv_status load_run(loaded *l, const char *run, const char *recipe, const cli_args *args)
-{
-    vv_str_addf(&l->recipe_path, "%s/recipe.yaml", run);
-    VV_TRY(vv_str_status(&l->recipe_path));
-    bool folder = is_file(vv_str_text(&l->recipe_path));
-    if (!folder && !recipe)
-        return vv_fail(
-            VV_ENOTFOUND,
-            "%s: neither a run's folder (it has no recipe.yaml) nor, without --recipe, a "
-            "checkpoint that can be used",
-            run);
-    VV_TRY(vv_recipe_load(&l->recipe, recipe ? recipe : vv_str_text(&l->recipe_path),
-                          args->overrides, args->override_count));
-    if (folder)
-        VV_TRY(vv_checkpoint_latest(&l->checkpoint_path, run));
-    vv_run_opts opts = VV_RUN_DEFAULTS;
-    opts.resume = false;
-    opts.load_path = folder ? vv_str_text(&l->checkpoint_path) : run;
-    return vv_run_new(&l->run, l->recipe, &opts);
-}
-
-static void unload(loaded *l)
-{
-    vv_run_free(l->run);
-    vv_recipe_free(l->recipe);
-    vv_str_fini(&l->recipe_path);
-    vv_str_fini(&l->checkpoint_path);
-}
-
 static vv_status print_metrics(vv_trainer *trainer, bool json)
 {
     vv_str line = {0};
@@ -82,15 +37,15 @@ static int eval(int argc, char **argv)
     const cli_option options[] = {{"--json", &json, NULL}, {"--recipe", NULL, &recipe},
                                   {NULL, NULL, NULL}};
     int code = cli_parse(&cli_eval, argc, argv, options, 1, &args);
-    loaded l = {0};
+    cli_loaded l = {0};
     if (code == CLI_DONE && !args.word_count)
         code = cli_usage(&cli_eval, "no run was given");
     if (code == CLI_DONE &&
-        (load_run(&l, args.words[0], recipe, &args) != VV_OK ||
+        (cli_load_run(&l, args.words[0], recipe, &args, false) != VV_OK ||
          vv_trainer_eval(vv_run_trainer(l.run)) != VV_OK ||
          print_metrics(vv_run_trainer(l.run), json) != VV_OK))
         code = cli_fail();
-    unload(&l);
+    cli_unload(&l);
     cli_args_fini(&args);
     return code;
 }
@@ -125,17 +80,17 @@ static int predict(int argc, char **argv)
     const cli_option options[] = {{"--json", &json, NULL}, {"--recipe", NULL, &recipe},
                                   {NULL, NULL, NULL}};
     int code = cli_parse(&cli_predict, argc, argv, options, 1, &args);
-    loaded l = {0};
+    cli_loaded l = {0};
     vv_tensor *logits = NULL;
     if (code == CLI_DONE && !args.word_count)
         code = cli_usage(&cli_predict, "no run was given");
     if (code == CLI_DONE &&
-        (load_run(&l, args.words[0], recipe, &args) != VV_OK ||
+        (cli_load_run(&l, args.words[0], recipe, &args, false) != VV_OK ||
          vv_trainer_predict(vv_run_trainer(l.run), vv_run_eval_loader(l.run), &logits) != VV_OK ||
          print_predictions(l.run, logits, json) != VV_OK))
         code = cli_fail();
     vv_tensor_free(logits);
-    unload(&l);
+    cli_unload(&l);
     cli_args_fini(&args);
     return code;
 }

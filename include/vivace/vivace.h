@@ -8,6 +8,7 @@
 #include <vivace/data.h>
 #include <vivace/datasets.h>
 #include <vivace/describe.h>
+#include <vivace/export.h>
 #include <vivace/graph.h>
 #include <vivace/linalg.h>
 #include <vivace/loggers.h>

@@ -1,0 +1,23 @@
+/* export.h - a trained model for other programs. */
+#ifndef VIVACE_EXPORT_H
+#define VIVACE_EXPORT_H
+
+#include <vivace/model.h>
+
+VV_BEGIN_DECLS
+
+/* Weights and buffers under PyTorch's names, nothing else: a safetensors file. */
+VV_API VV_MUST_USE vv_status vv_export_safetensors(vv_model *model, const char *path);
+
+/* Whether this build can write ONNX (it needs protobuf-c). */
+VV_API bool vv_export_has_onnx(void);
+/* The model as it infers, in fp32, as an ONNX file (opset 17): input "input" [N, ...] as the loader
+   gives it (images [N,H,W,C], normalised), output "output" [N, ...]; N is free. `input`: what one
+   sample is. path NULL: only looks whether it can be. VV_EUNSUPPORTED names the ops that cannot be
+   expressed. */
+VV_API VV_MUST_USE vv_status vv_export_onnx(vv_model *model, const vv_sample_spec *input,
+                                            const char *path);
+
+VV_END_DECLS
+
+#endif
