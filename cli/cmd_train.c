@@ -43,6 +43,20 @@ static vv_status command_line(vv_str *out, const char *verb, int argc, char **ar
     return vv_str_status(out);
 }
 
+/* Where the time went, if that was asked for, and where to look next. */
+static int print_end(vv_trainer *trainer, const char *run_dir)
+{
+    vv_str text = {0};
+    vv_status status = vv_trainer_profile(trainer, &text);
+    if (status == VV_OK && text.length)
+        printf("%straces: %s/traces\n", vv_str_text(&text), run_dir);
+    vv_str_fini(&text);
+    if (status != VV_OK)
+        return cli_fail();
+    printf("done: %s/summary.json\n", run_dir);
+    return CLI_DONE;
+}
+
 static int train_recipe(const char *path, const cli_args *args, const char *run_dir, bool json,
                         bool fresh, bool synthetic, const char *command)
 {
@@ -82,7 +96,7 @@ static int train_recipe(const char *path, const cli_args *args, const char *run_
     if (status != VV_OK)
         code = status == VV_EINTERRUPTED ? CLI_FAILED : cli_fail();
     else if (!json)
-        printf("done: %s/summary.json\n", run_dir);
+        code = print_end(vv_run_trainer(run), run_dir);
 out:
     vv_str_fini(&plan);
     vv_run_free(run);

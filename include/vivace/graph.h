@@ -156,6 +156,18 @@ VV_API void vv_graph_profile(const vv_graph *graph, vv_profile_fn fn, void *ctx)
 VV_API void vv_graph_profile_clear(vv_graph *graph);
 VV_API void vv_graph_set_profile(vv_graph *graph, bool on);
 
+/* Tells of each instruction that has run: fn is called after it, on the thread that evaluates; NULL
+   = off. */
+typedef struct vv_graph_span {
+    const char *name;     /* of the node: "layer1.0: conv2d"; valid during the call */
+    const char *op, *kernel;
+    bool backward;        /* belongs to what vv_grad added */
+    double start, seconds; /* vv_clock() when it began; how long it took */
+    int64_t flops;
+} vv_graph_span;
+typedef void (*vv_graph_trace_fn)(void *ctx, const vv_graph_span *span);
+VV_API void vv_graph_set_trace(vv_graph *graph, vv_graph_trace_fn fn, void *ctx);
+
 /* The last plan in words: instructions, kernels, offsets. */
 VV_API void vv_graph_describe_plan(const vv_graph *graph, vv_str *out);
 

@@ -16,6 +16,16 @@ typedef struct vv_method_list {
     ((vv_method_list){(vv_method *[]){__VA_ARGS__},                                                \
                       (int)(sizeof((vv_method *[]){__VA_ARGS__}) / sizeof(vv_method *))})
 
+/* Profiling in cycles, within each epoch: after skip_first batches come `wait` ones that are left
+   alone, `warmup` ones that run with the profiler on but are not kept, and `active` ones that are
+   recorded; then a trace is written, and the next cycle begins. The epoch's last batch ends a trace
+   too. Traces are run_dir/traces/ep<epoch>-ba<batch>-rank0.json, in Chrome's format. */
+typedef struct vv_profile_opts {
+    int64_t skip_first, wait, warmup, active;
+    int64_t repeat; /* cycles an epoch; 0 = as many as fit */
+} vv_profile_opts;
+#define VV_PROFILE_DEFAULTS {0, 0, 1, 4, 1}
+
 typedef struct vv_eval_set { /* one evaluator */
     const char *label;       /* "eval" */
     vv_loader *loader;       /* borrowed */
@@ -70,7 +80,7 @@ struct vv_trainer_opts {
     const char *load_path;            /* checkpoint to start from */
     bool load_weights_only;
     bool allow_no_effect;             /* waives the error of a method that matched nothing */
-    bool profile;
+    const vv_profile_opts *profile;   /* NULL = off; else needs run_dir */
     const char *recipe_text; /* stored in run_dir/recipe.yaml and summary.json; NULL = none */
     const char *command;              /* stored in summary.json */
     int64_t memory_limit;   /* bytes for weights, gradients, optimizer, a batch and a step; 0 = what
@@ -123,6 +133,9 @@ VV_API VV_BORROWED vv_state *vv_trainer_state(vv_trainer *trainer);
 VV_API VV_BORROWED vv_graph *vv_trainer_graph(vv_trainer *trainer);
 /* The run's folder; NULL without one. */
 VV_API VV_BORROWED const char *vv_trainer_run_dir(const vv_trainer *trainer);
+/* Where the time of the batches profiled so far by this process went, as text; nothing if there
+   were none. Also written to run_dir/traces/summary.txt. */
+VV_API VV_MUST_USE vv_status vv_trainer_profile(vv_trainer *trainer, vv_str *out);
 /* summary.json's contents as of now. */
 VV_API VV_MUST_USE vv_status vv_trainer_summary(vv_trainer *trainer, vv_str *out);
 

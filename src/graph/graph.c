@@ -133,6 +133,12 @@ void vv_graph_pop_scope(vv_graph *g)
     *(cut ? cut : g->scope) = 0;
 }
 
+void vv_graph_set_trace(vv_graph *g, vv_graph_trace_fn fn, void *ctx)
+{
+    g->trace = fn;
+    g->trace_ctx = ctx;
+}
+
 void vv_graph_set_profile(vv_graph *g, bool on)
 {
     g->opts.profile = on;

@@ -48,6 +48,9 @@ struct vv_graph {
     char scope[256];
     const char *name_override; /* while backward nodes are made */
 
+    vv_graph_trace_fn trace; /* NULL = nobody wants to know */
+    void *trace_ctx;
+
     vv_node *pending; /* eager mode: made, not yet run */
     bool running;     /* eager mode: inside an evaluation */
 

@@ -79,6 +79,15 @@ static vv_status ready_results(vv_graph *g, vvi_plan *plan)
     return VV_OK;
 }
 
+static void tell_trace(const vv_graph *g, const vvi_instr *instr, double start)
+{
+    const vv_graph_span span = {.name = instr->name, .op = vv_op_name(instr->op),
+                                .kernel = instr->kernel->name, .backward = instr->backward,
+                                .start = start, .seconds = vv_clock() - start,
+                                .flops = instr->flops};
+    g->trace(g->trace_ctx, &span);
+}
+
 vv_status vvi_plan_run(vv_graph *g, vvi_plan *plan, void *const *leaf_data, vv_tensor *const *bound)
 {
     VV_TRY(ensure_slab(g, plan->slab_bytes));
@@ -95,7 +104,7 @@ vv_status vvi_plan_run(vv_graph *g, vvi_plan *plan, void *const *leaf_data, vv_t
                         .scratch = instr->scratch_bytes ? g->slab + instr->scratch_offset : NULL,
                         .seed = g->seed, .step = g->step, .first_item = g->first_item};
         note_peak(g, plan, instr);
-        double start = g->opts.profile ? vv_clock() : 0.0;
+        double start = g->opts.profile || g->trace ? vv_clock() : 0.0;
         vv_status status = instr->kernel->run(&call);
         if (status != VV_OK)
             return vv_fail_within(status, "%s", instr->name);
@@ -103,6 +112,8 @@ vv_status vvi_plan_run(vv_graph *g, vvi_plan *plan, void *const *leaf_data, vv_t
             instr->seconds += vv_clock() - start;
             instr->calls++;
         }
+        if (g->trace)
+            tell_trace(g, instr, start);
     }
     g->stats.run_count++;
     g->stats.flops = plan->flops;

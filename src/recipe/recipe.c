@@ -63,16 +63,32 @@ const vv_desc vvi_transform_desc = {.kind = "transform", .name = "transform",
                                     .domains = "cv", .fields = transform_fields,
                                     .opts_size = sizeof(vv_image_transform)};
 
+#define PROFILE(field) offsetof(vv_profile_opts, field)
+static const vv_field profile_fields[] = {
+    {.name = "skip_first", .help = "batches of each epoch before the first cycle", .type = VV_FIELD_INT, .offset = PROFILE(skip_first), .fallback = "0", .min = 0, .max = 1e15},
+    {.name = "wait", .help = "batches of a cycle that are left alone", .type = VV_FIELD_INT, .offset = PROFILE(wait), .fallback = "0", .min = 0, .max = 1e15},
+    {.name = "warmup", .help = "batches of a cycle that run with the profiler on but are not recorded", .type = VV_FIELD_INT, .offset = PROFILE(warmup), .fallback = "1", .min = 0, .max = 1e15},
+    {.name = "active", .help = "batches of a cycle that are recorded", .type = VV_FIELD_INT, .offset = PROFILE(active), .fallback = "4", .min = 1, .max = 1e6},
+    {.name = "repeat", .help = "cycles in each epoch; 0 = as many as fit", .type = VV_FIELD_INT, .offset = PROFILE(repeat), .fallback = "1", .min = 0, .max = 1e15},
+    {.name = NULL},
+};
+const vv_desc vvi_profile_desc = {.kind = "profile", .name = "profile",
+                                  .summary = "Which batches are profiled.", .cite = "",
+                                  .domains = "any", .fields = profile_fields,
+                                  .opts_size = sizeof(vv_profile_opts)};
+
 const vv_desc *vv_recipe_desc(const char *name)
 {
     if (strcmp(name, vvi_recipe_top_desc.name) == 0)
         return &vvi_recipe_top_desc;
+    if (strcmp(name, vvi_profile_desc.name) == 0)
+        return &vvi_profile_desc;
     return strcmp(name, vvi_transform_desc.name) == 0 ? &vvi_transform_desc : NULL;
 }
 
 /* Names of sections, for the nearest-name search beside the top fields. */
 static const char *const sections[] = {"model", "dataset", "transform", "optimizer", "schedules",
-                                       "methods", "callbacks", "loggers"};
+                                       "methods", "callbacks", "loggers", "profile"};
 enum { SECTIONS = sizeof sections / sizeof sections[0],
        TOP_FIELDS = sizeof top_fields / sizeof top_fields[0] - 1 };
 
@@ -361,6 +377,24 @@ static vv_status read_transform(vv_recipe *r, const vvi_yaml *root)
     return VV_OK;
 }
 
+/* `on`, `off` or settings. */
+static vv_status read_profile(vv_recipe *r, const vvi_yaml *root)
+{
+    const vvi_yaml *node = vvi_yaml_get(root, "profile");
+    if (is_empty(node) || is_word(node, "off", "false"))
+        return VV_OK;
+    bool plain = is_word(node, "on", "true");
+    if (!plain && node->kind != VVI_YAML_MAP)
+        return within(r, node,
+                      vv_fail(VV_EINVAL, "profile is `on`, `off`, or settings by name, like "
+                                         "`active: 4`"));
+    r->profiled = true;
+    VV_TRY(vv_opts_init(&vvi_profile_desc, &r->profile));
+    for (int i = 0; !plain && i < node->count; i++)
+        VV_TRY(set_field(r, &vvi_profile_desc, &r->profile, node->keys[i], node->items[i]));
+    return VV_OK;
+}
+
 static vv_status resolve(vv_recipe *r, const vvi_yaml *root)
 {
     if (root->kind != VVI_YAML_MAP)
@@ -371,6 +405,7 @@ static vv_status resolve(vv_recipe *r, const vvi_yaml *root)
     VV_TRY(read_single(r, root, "model", "model", NULL, &r->model));
     VV_TRY(read_single(r, root, "dataset", "dataset", NULL, &r->dataset));
     VV_TRY(read_transform(r, root));
+    VV_TRY(read_profile(r, root));
     VV_TRY(read_single(r, root, "optimizer", "optimizer", "decoupled_sgdw", &r->optimizer));
     VV_TRY(read_several(r, root, "schedules", "schedule", &r->schedules));
     VV_TRY(read_several(r, root, "methods", "method", &r->methods));

@@ -20,6 +20,7 @@ typedef struct vvi_recipe_top {
 } vvi_recipe_top;
 extern const vv_desc vvi_recipe_top_desc;
 extern const vv_desc vvi_transform_desc; /* of a vv_image_transform */
+extern const vv_desc vvi_profile_desc;   /* of a vv_profile_opts */
 
 /* One named thing with its settings. */
 typedef struct vvi_part {
@@ -38,6 +39,8 @@ struct vv_recipe {
     int64_t microbatch, memory_limit; /* the settings at the top, as numbers */
     vvi_part model, dataset, optimizer;
     vv_image_transform transform;
+    bool profiled;
+    vv_profile_opts profile;
     vvi_parts schedules, methods, callbacks, loggers;
 };
 

@@ -235,6 +235,7 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
     o.load_path = opts->load_path;
     o.load_weights_only = opts->load_path != NULL;
     o.allow_no_effect = r->top.allow_no_effect;
+    o.profile = r->profiled && opts->run_dir ? &r->profile : NULL;
     o.recipe_text = vv_str_text(&text);
     o.command = opts->command;
     if (r->top.backend && !o.backend) {

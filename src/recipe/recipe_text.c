@@ -97,6 +97,10 @@ vv_status vv_recipe_text(const vv_recipe *r, vv_str *out)
     VV_TRY(add_single("dataset", &r->dataset, out));
     vv_str_add(out, "transform:\n");
     VV_TRY(add_fields(&vvi_transform_desc, &r->transform, "  ", out));
+    if (r->profiled) {
+        vv_str_add(out, "profile:\n");
+        VV_TRY(add_fields(&vvi_profile_desc, &r->profile, "  ", out));
+    }
     VV_TRY(add_single("optimizer", &r->optimizer, out));
     VV_TRY(add_several("schedules", &r->schedules, out));
     VV_TRY(add_several("methods", &r->methods, out));

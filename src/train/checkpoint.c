@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "profile.h"
 #include "record.h"
 #include "run_folder.h"
-#include "trainer_impl.h"
 #include "vvi_config.h"
 
 typedef struct sink {
@@ -280,6 +280,8 @@ vv_status vvi_checkpoint_due(vv_trainer *t, vv_event event)
     if (!t->checkpoint_dir || !vvi_interval_due(&t->save_every, event, &t->previous, &t->state.time,
                                                 t->state.max_duration, &t->state.axis))
         return VV_OK;
+    const double began = vvi_profile_begin(t);
     VV_TRY(vvi_checkpoint_save(t));
+    vvi_profile_end(t, began, "checkpoint", "save", NULL);
     return vvi_summary_write(t, VVI_RUN_RUNNING);
 }

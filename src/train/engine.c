@@ -1,7 +1,7 @@
 /* engine.c - who hears an event, in which order. */
 #include <string.h>
 
-#include "trainer_impl.h"
+#include "profile.h"
 
 static bool list_has(const char *const *names, const char *name)
 {
@@ -101,8 +101,10 @@ vv_status vvi_engine_fire_before(vv_trainer *t, vv_event event, int count)
         vv_method *method = t->methods[t->firing];
         if (!(method->type->events & VV_EVENT_BIT(event)) || !method->type->apply)
             continue;
+        const double began = vvi_profile_begin(t);
         status = vv_fail_within(method->type->apply(method, event, &t->state), "method %s at %s",
                                 method->type->desc.name, vv_event_name(event));
+        vvi_profile_end(t, began, "method", method->type->desc.name, vv_event_name(event));
     }
     t->firing = outer;
     return status;
@@ -119,7 +121,9 @@ static vv_status fire_callbacks(vv_trainer *t, vv_event event)
         vv_callback *callback = t->callbacks[i];
         if (!(callback->type->events & VV_EVENT_BIT(event)) || !callback->type->apply)
             continue;
+        const double began = vvi_profile_begin(t);
         vv_status status = callback->type->apply(callback, event, &t->state);
+        vvi_profile_end(t, began, "callback", callback->type->desc.name, vv_event_name(event));
         if (status != VV_OK)
             return vv_fail_within(status, "callback %s at %s", callback->type->desc.name,
                                   vv_event_name(event));
@@ -133,7 +137,9 @@ static vv_status fire_loggers(vv_trainer *t, vv_event event)
         vv_logger *logger = t->loggers[i];
         if (!logger->type->event)
             continue;
+        const double began = vvi_profile_begin(t);
         vv_status status = logger->type->event(logger, event, &t->state);
+        vvi_profile_end(t, began, "logger", logger->type->desc.name, vv_event_name(event));
         if (status != VV_OK)
             return vv_fail_within(status, "logger %s at %s", logger->type->desc.name,
                                   vv_event_name(event));

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "trainer_impl.h"
+#include "profile.h"
 
 #define VVI_MAX_METRICS 16
 
@@ -176,7 +176,7 @@ static vv_status eval_batches(vv_trainer *t, vvi_evaluator *e, int64_t *samples)
 static vv_status evaluate(vv_trainer *t, vvi_evaluator *e)
 {
     vv_state *s = &t->state;
-    double start = vv_clock();
+    double start = vv_clock(), began = vvi_profile_begin(t);
     bool training = vv_module_training(s->model->net);
     vv_batch *outer = s->batch;
     int64_t samples = 0;
@@ -199,6 +199,7 @@ static vv_status evaluate(vv_trainer *t, vvi_evaluator *e)
     vvi_weights_average(t, averaged);
     s->eval_label = NULL;
     s->batch = outer;
+    vvi_profile_end(t, began, "evaluation", e->label, NULL);
     return vv_fail_within(status, "evaluator %s", e->label);
 }
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/file.h"
-#include "trainer_impl.h"
+#include "profile.h"
 
 bool vvi_run_over(const vv_trainer *t)
 {
@@ -36,6 +36,7 @@ static void heed_stop(vv_trainer *t)
     if (!s->stop || t->stopped)
         return;
     t->stopped = true;
+    vvi_profile_instant(t, "train", "stop");
     vv_unit unit = s->max_duration.unit == VV_UNIT_SAMPLE ? VV_UNIT_SAMPLE : VV_UNIT_BATCH;
     s->max_duration = vv_time_of(unit == VV_UNIT_SAMPLE ? s->time.sample : s->time.batch, unit);
 }
@@ -62,6 +63,7 @@ static vv_status train_batch(vv_trainer *t, double start)
     vv_batch_free(s->batch);
     s->batch = NULL;
     VV_TRY(vvi_log_batch(t));
+    vvi_profile_end(t, t->profiler ? start : -1.0, "train", "batch", NULL);
     VV_TRY(vvi_evaluate_due(t, VV_EVENT_BATCH_END));
     heed_stop(t);
     VV_TRY(vvi_engine_fire(t, VV_EVENT_BATCH_CHECKPOINT));
@@ -73,6 +75,7 @@ static vv_status end_epoch(vv_trainer *t)
     vv_state *s = &t->state;
     t->previous = s->time;
     vv_timestamp_next_epoch(&s->time, 0.0);
+    vvi_profile_instant(t, "train", "epoch_end");
     VV_TRY(vvi_engine_fire(t, VV_EVENT_EPOCH_END));
     VV_TRY(vvi_log_mark(t, "epoch"));
     VV_TRY(vvi_evaluate_due(t, VV_EVENT_EPOCH_END));
@@ -145,9 +148,12 @@ static vv_status fit_epoch(vv_trainer *t)
     bool no_more = false;
     VV_TRY(begin_epoch(t));
     for (;;) {
+        vvi_profile_batch(t);
         double start = vv_clock();
         VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_DATALOADER));
+        const double began = vvi_profile_begin(t);
         VV_TRY(vv_loader_next(t->train, &s->batch));
+        vvi_profile_end(t, began, "loader", "wait", NULL);
         no_more = !s->batch;
         if (no_more)
             break;
@@ -259,10 +265,12 @@ vv_status vv_trainer_fit(vv_trainer *t)
                            : status == VV_EINTERRUPTED ? VVI_RUN_INTERRUPTED
                                                          : VVI_RUN_FAILED;
     if (status == VV_OK) {
+        vvi_profile_finish(t);
         status = vvi_summary_write(t, ended);
     } else { /* the first failure's sentence is the one to keep */
         vv_str sentence = {0};
         vv_str_add(&sentence, vv_error());
+        vvi_profile_finish(t);
         if (vvi_summary_write(t, ended) != VV_OK)
             t->run_status = ended;
         status = vv_fail(status, "%s", vv_str_text(&sentence));

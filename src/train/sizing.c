@@ -42,7 +42,6 @@ vv_status vvi_graph_make(vv_trainer *t, vv_precision precision, vv_graph **out)
     vv_graph_opts opts = VV_GRAPH_DEFAULTS;
     opts.backend = t->backend;
     opts.precision = precision;
-    opts.profile = t->profile;
     return vv_graph_new(out, &opts);
 }
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "trainer_impl.h"
+#include "profile.h"
 
 static bool count_param(void *ctx, const char *path, vv_module *owner, vv_param *param)
 {
@@ -134,9 +134,13 @@ vv_status vvi_step_build(vv_trainer *t, int64_t first, int64_t count, bool updat
     vv_graph_reset(t->graph);
     vv_graph_set_rng(t->graph, s->seed, (uint64_t)s->time.batch, first);
     vv_graph_set_updates(t->graph, updates);
+    double began = vvi_profile_begin(t);
     VV_TRY(forward(t));
+    vvi_profile_end(t, began, "build", "build_forward", NULL);
     VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_BACKWARD));
+    began = vvi_profile_begin(t);
     VV_TRY(backward(t));
+    vvi_profile_end(t, began, "build", "build_backward", NULL);
     for (int i = 0; i < t->param_count; i++)
         VV_TRY(vv_bind_output(t->nodes[1 + i], t->params[i]->grad, how));
     return VV_OK;
@@ -146,7 +150,9 @@ static vv_status microbatch(vv_trainer *t, int64_t first, int64_t count, bool up
 {
     vv_status status = VV_OK;
     VV_GO(vvi_step_build(t, first, count, updates, first == 0 ? VV_BIND_WRITE : VV_BIND_ADD));
+    const double began = vvi_profile_begin(t);
     VV_GO(vv_eval(t->graph, t->nodes, 1 + t->param_count));
+    vvi_profile_run(t, began);
     VV_GO(vv_node_item(t->state.loss, loss));
     VV_GO(vvi_engine_fire(t, VV_EVENT_AFTER_BACKWARD));
 out:
@@ -221,8 +227,12 @@ vv_status vvi_train_step(vv_trainer *t)
         goto out;
     if (s->skip_step)
         goto out;
+    double began = vvi_profile_begin(t);
     VV_GO(clip(t));
+    vvi_profile_end(t, began, "clip", "clip", NULL);
+    began = vvi_profile_begin(t);
     VV_GO(vv_optimizer_step(s->optimizer));
+    vvi_profile_end(t, began, "optimizer", vv_optimizer_type(s->optimizer)->desc.name, "step");
 out:
     vv_graph_reset(t->graph); /* lets go of the batch's tensors */
     return status;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "profile.h"
 #include "run_folder.h"
 #include "trainer_impl.h"
 
@@ -144,7 +145,6 @@ static vv_status set_graph(vv_trainer *t, const vv_trainer_opts *o)
     vv_state *s = &t->state;
     s->precision = o->precision == VV_PRECISION_AUTO ? VV_PRECISION_FP32 : o->precision;
     t->backend = o->backend ? o->backend : vv_backend_default();
-    t->profile = o->profile;
     VV_TRY(vvi_graph_make(t, s->precision, &t->graph));
     s->graph = t->graph;
     return VV_OK;
@@ -300,6 +300,8 @@ static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
         else
             VV_GO(refuse_old_run(t));
     }
+    if (o->profile)
+        VV_GO(vvi_profiler_new(&t->profiler, o->profile, t));
     t->resumed = found != NULL;
     VV_GO(open_loggers(t));
     VV_GO(vvi_engine_fire(t, VV_EVENT_INIT));
@@ -374,6 +376,7 @@ void vv_trainer_free(vv_trainer *t)
     for (int i = 0; i < t->evaluator_count; i++)
         vvi_evaluator_fini(&t->evaluators[i]);
     vvi_log_close(t);
+    vvi_profiler_free(t->profiler);
     vv_graph_free(t->graph);
     vv_optimizer_free(t->state.optimizer);
     vv_model_free(t->state.model);

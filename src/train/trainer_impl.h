@@ -80,6 +80,8 @@ typedef enum vvi_run_status {
     VVI_RUN_FAILED,
 } vvi_run_status;
 
+typedef struct vvi_profiler vvi_profiler; /* profile.h */
+
 struct vv_trainer {
     vv_state state;
     vv_graph *graph;
@@ -112,7 +114,6 @@ struct vv_trainer {
     const vv_backend *backend;
     vv_recompute recompute;
     int64_t memory_limit;
-    bool profile;
     vvi_sizing sizing;
 
     char *run_dir, *run_name, *checkpoint_dir; /* NULL without a run folder */
@@ -140,6 +141,7 @@ struct vv_trainer {
     vv_param **params;
     vv_node **nodes; /* 2 * capacity + 1: leaves, then loss and gradients */
     int param_count, param_capacity;
+    vvi_profiler *profiler; /* NULL = off */
     bool in_step;  /* vv_state_gradients is allowed */
     bool silent;   /* a step is only timed: nobody hears of its events */
     double batch_seconds_measured; /* by vv_trainer_time_step; 0 = not yet */

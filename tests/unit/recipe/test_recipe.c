@@ -346,6 +346,7 @@ static const char *const whole_recipes[] = {
     HEAD "name: \"a: 'b' # \\\"c\\\"\\n\\t\\\\ \\x7f \\x85 \\u2028 \\u2029 \\ufeff \\u00e9 "
          "\\U0001F600\"\n"
          "initializers: ' kaiming_normal '\n",
+    HEAD "profile: {wait: 3, active: 2, repeat: 0}\n",
     HEAD "name: off\nmax_duration: 1e6sp\nseed: 4294967295\n",
 };
 
@@ -369,7 +370,32 @@ static void describes_its_settings(void **state)
     (void)state;
     assert_non_null(vv_desc_field(vv_recipe_desc("recipe"), "max_duration"));
     assert_non_null(vv_desc_field(vv_recipe_desc("transform"), "flip"));
+    assert_non_null(vv_desc_field(vv_recipe_desc("profile"), "active"));
     assert_null(vv_recipe_desc("model"));
+}
+
+/* A word switches profiling on with its defaults or off; settings switch it on. */
+static void profile_is_a_word_or_settings(void **state)
+{
+    (void)state;
+    vv_recipe *recipe = NULL;
+    vv_str text = resolved(small, (override_list){"profile=on"});
+    has_line(&text, "profile:\n  skip_first: 0\n  wait: 0\n  warmup: 1\n  active: 4\n  repeat: 1");
+    vv_str_fini(&text);
+    text = resolved(small, (override_list){"profile.active=2"});
+    has_line(&text, "  active: 2");
+    vv_str_fini(&text);
+    text = resolved("model: mlp\ndataset: synthetic\nprofile: off\n", NULL);
+    has_not(&text, "profile");
+    vv_str_fini(&text);
+    assert_fails(vv_recipe_parse(&recipe, small, "r.yaml", (override_list){"profile=often"}, 1),
+                 VV_EINVAL);
+    assert_says("profile is `on`, `off`, or settings by name");
+    assert_fails(vv_recipe_parse(&recipe, small, "r.yaml", (override_list){"profile.actve=2"}, 1),
+                 VV_ENOTFOUND);
+    assert_says("did you mean 'active'?");
+    assert_fails(vv_recipe_parse(&recipe, small, "r.yaml", (override_list){"profile.active=0"}, 1),
+                 VV_EINVAL);
 }
 
 static void loads_files(void **state)
@@ -481,6 +507,7 @@ int main(void)
         cmocka_unit_test(resolved_text_is_a_fixed_point),
         cmocka_unit_test(default_callbacks),
         cmocka_unit_test(describes_its_settings),
+        cmocka_unit_test(profile_is_a_word_or_settings),
         cmocka_unit_test(loads_files),
         cmocka_unit_test(survives_each_allocation_failing),
     };
