@@ -1,6 +1,6 @@
-/* test_scale_schedule.c - what must hold: the method does what scale_schedule_ratio does: whole part
- * of the duration, and at ratio * t the learning rate that the unscaled run has at t; both at once
- * are refused, as is a ratio that is not above 0 or leaves nothing. */
+/* test_scale_schedule.c - what must hold: the method does what scale_schedule_ratio does: whole
+ * part of the duration, and at ratio * t the learning rate that the unscaled run has at t; both at
+ * once are refused, as is a ratio that is not above 0 or leaves nothing. */
 #include "method_world.h"
 
 #include "scale_schedule.h"

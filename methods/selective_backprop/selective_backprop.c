@@ -59,8 +59,9 @@ vv_status vv_select_using_loss(int64_t *kept, const float *losses, int64_t count
                                vv_rng *rng)
 {
     if (count < 1 || !(keep > 0.0 && keep <= 1.0))
-        return vv_fail(VV_EINVAL, "selective backprop: keep %g of %lld samples; keep lies in (0, 1]",
-                       keep, (long long)count);
+        return vv_fail(VV_EINVAL,
+                       "selective backprop: keep %g of %lld samples; keep lies in (0, 1]", keep,
+                       (long long)count);
     const int64_t n = vv_selective_count(count, keep);
     ranked *items;
     VV_TRY(vv_alloc_array(&items, (size_t)count, sizeof *items));
@@ -334,8 +335,8 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
     (void)state;
     vv_str_addf(line, "trains on %g of each batch, %s high losses, from %g to %g of the run",
                 opts->keep,
-                opts->variant == VV_SELECTIVE_TOP ? "those with" : "drawn in favour of", opts->start,
-                opts->end);
+                opts->variant == VV_SELECTIVE_TOP ? "those with" : "drawn in favour of",
+                opts->start, opts->end);
     if (opts->interrupt > 0)
         vv_str_addf(line, "; every %lld. batch whole", (long long)opts->interrupt);
     if (has_proxy(opts))

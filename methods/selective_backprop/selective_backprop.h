@@ -14,12 +14,13 @@ VV_API bool vv_should_selective_backprop(double progress, int64_t batch_in_epoch
 VV_API int64_t vv_selective_count(int64_t count, double keep);
 /* kept[0..vv_selective_count - 1] = indices of samples in rising order, chosen by their losses.
    rng: drawn without repeats, with probability proportional to p^(1 / keep - 1) for a sample whose
-   loss is the i-th from below and p = (i + 0.5) / count. rng NULL: those with the highest losses (of
-   equal ones the first). NaN counts as the highest. */
+   loss is the i-th from below and p = (i + 0.5) / count. rng NULL: those with the highest losses
+   (of equal ones the first). NaN counts as the highest. */
 VV_API VV_MUST_USE vv_status vv_select_using_loss(int64_t *kept, const float *losses, int64_t count,
                                                   double keep, vv_rng *rng);
-/* losses[0..N-1] of input [N,...] with the model as in evaluation: no running statistic moves. rows:
-   at once; 0 = all. scale_factor below 1: images are made smaller first. The graph is reset. */
+/* losses[0..N-1] of input [N,...] with the model as in evaluation: no running statistic moves.
+   rows: at once; 0 = all. scale_factor below 1: images are made smaller first. The graph is
+   reset. */
 VV_API VV_MUST_USE vv_status vv_selective_losses(float *losses, vv_graph *graph, vv_model *model,
                                                  vv_tensor *input, vv_tensor *target,
                                                  double scale_factor, int64_t rows);

@@ -1,5 +1,5 @@
-/* selective_proxy.c - a small model that chooses samples in the trained one's place, and learns from
- * what it chose: so the choice costs next to nothing. */
+/* selective_proxy.c - a small model that chooses samples in the trained one's place, and learns
+ * from what it chose: so the choice costs next to nothing. */
 #include "selective_proxy.h"
 
 #include <stdio.h>

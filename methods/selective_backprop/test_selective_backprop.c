@@ -1,7 +1,8 @@
 /* test_selective_backprop.c - what must hold: when and how many are kept; the highest losses, or
  * draws without repeats of the told probabilities; choosing moves nothing in the model, sees the
- * whole batch whatever the microbatch, and the Trainer trains on the kept with their count while the
- * clock counts all; runs resume bit-equal, with a proxy too; what cannot work fails at the start. */
+ * whole batch whatever the microbatch, and the Trainer trains on the kept with their count while
+ * the clock counts all; runs resume bit-equal, with a proxy too; what cannot work fails at the
+ * start. */
 #include "method_world.h"
 
 #include "selective_backprop.h"
