@@ -19,14 +19,55 @@ typedef struct vv_adam_opts {
     bool amsgrad;
 } vv_adam_opts;
 
+/* v <- alpha v + (1 - alpha) g^2, buffer <- momentum buffer + g / (sqrt(v) + eps), w -= lr buffer;
+   centered: v less the square of g's average; decay is added to the gradient. */
+typedef struct vv_rmsprop_opts {
+    double lr, alpha, eps, weight_decay, momentum;
+    bool centered;
+} vv_rmsprop_opts;
+/* schedule_free_sgd and schedule_free_adamw: beta1 is how near the trained weights lie to their
+   average; step t enters it with weight t^r * (largest lr so far)^weight_lr_power. */
+typedef struct vv_schedule_free_opts {
+    double lr, beta1, beta2, eps, weight_decay, r, weight_lr_power;
+} vv_schedule_free_opts;
+/* muon: matrices step by their orthogonalised momentum, the rest by a fallback. */
+typedef struct vv_muon_opts {
+    double lr, momentum, weight_decay;
+    int64_t ns_steps;        /* of the Newton-Schulz iteration */
+    int64_t normalise_every; /* steps between weights being scaled to norm sqrt(rows); 0 = never */
+    bool nesterov, aspect_scale;
+    int matrices;            /* a vv_muon_matrices */
+    int precision;           /* of the iteration: 0 = fp32, 1 = bf16 */
+    int fallback;            /* 0 = sgd (Nesterov), 1 = adamw */
+    double fallback_lr, head_lr; /* head_lr: of the last matrix; 0 = fallback_lr */
+    double fallback_momentum, fallback_weight_decay;
+    double beta1, beta2, eps; /* of adamw */
+} vv_muon_opts;
+/* filters: parameters of three or more axes; hidden: of two or more, but not the last of these in
+   the tree, the head; all: of two or more. */
+typedef enum vv_muon_matrices {
+    VV_MUON_FILTERS, VV_MUON_HIDDEN, VV_MUON_ALL
+} vv_muon_matrices;
+
 /* ---- ext: what an optimizer is ---- */
+#define VV_OPTIMIZER_MAX_SCALARS 4
 typedef struct vv_optimizer_slot { /* one parameter's data during a step, all f32, count elements */
     float *value;
     const float *grad;
     float *state[4];
     int64_t count;
     int64_t step; /* 1 on this parameter's first step */
+    const double *scalars;  /* scalar_count numbers, as advance left them */
+    const float *direction; /* what `direct` computed for it; NULL = nothing */
+    double scale;           /* free for `direct` to tell `update` a number; 1 */
+    int role;               /* the same, a kind of parameter; 0 */
 } vv_optimizer_slot; /* state[i] is NULL where uses_state says no */
+/* A parameter as `direct` sees it. */
+typedef struct vv_optimizer_view {
+    const void *opts;       /* of its group */
+    const vv_tensor *value; /* its shape */
+    vv_optimizer_slot *slot; /* NULL: it takes no part in this step */
+} vv_optimizer_view;
 typedef struct vv_optimizer_desc {
     vv_desc desc;    /* fields of the group options; a float field "lr" is required */
     int state_count; /* state tensors per parameter, at most 4; zeroed before the first step */
@@ -42,6 +83,17 @@ typedef struct vv_optimizer_desc {
     /* For optimizers that train at other weights than they find: 1 + the number of the state tensor
        with the weights to evaluate; 0 = the parameters themselves. */
     int evaluated_state;
+    /* Numbers per parameter that are saved with its state (at most 4, f64, zero at first); advance
+       is called once per step, before update. */
+    int scalar_count;
+    const char *scalars_name; /* "averaging" */
+    void (*advance)(const void *opts, double lr, int64_t step, double *scalars);
+    /* For updates that see whole matrices (muon): called once per step, before anything changes,
+       with every parameter in order; sets the slots' direction, scale and role. What it points to
+       lies in `self` (self_size bytes, zeroed, one per optimizer, released by fini_self). */
+    size_t self_size;
+    vv_status (*direct)(void *self, const vv_optimizer_view *views, int count);
+    void (*fini_self)(void *self);
 } vv_optimizer_desc;
 
 /* Optimizer over every parameter of the tree, in one group. opts: struct of desc (NULL =

@@ -331,12 +331,23 @@ static void both_gradients(void **unused)
     mw_close(&d);
 }
 
+static vv_status stop_at_two(vv_callback *callback, vv_event event, vv_state *state)
+{
+    (void)callback;
+    (void)event;
+    state->stop = state->time.batch == 2;
+    return VV_OK;
+}
+
 /* From a learning rate of 0 weights move by step 2. */
 static void warmup(void **unused)
 {
     (void)unused;
+    static const vv_callback_desc stopper =
+        MW_CALLBACK("stopper", VV_EVENT_BIT(VV_EVENT_BATCH_END), stop_at_two);
     mw_data d;
     vv_trainer *trainer;
+    vv_callback *callbacks[2] = {mw_callback(&stopper), NULL};
     vv_schedule *schedules[2] = {NULL, NULL};
     vv_schedule_settings settings;
     const vv_schedule_desc *desc = vv_schedule_find("constant_with_warmup");
@@ -345,9 +356,10 @@ static void warmup(void **unused)
     assert_ok(vv_opts_set(&desc->desc, &settings, "t_warmup", "3ba"));
     assert_ok(vv_schedule_new(&schedules[0], desc, &settings));
     vv_opts_fini(&desc->desc, &settings);
-    vv_trainer_opts opts = mw_opts(&d, false, "2ba");
+    vv_trainer_opts opts = mw_opts(&d, false, "8ba");
     opts.methods = VV_LIST(vv_sam(0.05, 1));
     opts.schedules = schedules;
+    opts.callbacks = callbacks;
     assert_ok(vv_trainer_new(&trainer, &opts));
     const mw_weights before = mw_of_trainer(trainer);
     assert_ok(vv_trainer_fit(trainer));

@@ -4,7 +4,17 @@
 #include "optim/optim_kernels.h"
 
 static const vv_optimizer_desc *const table[] = {
-    &vvi_adam, &vvi_adamw, &vvi_decoupled_adamw, &vvi_decoupled_sgdw, &vvi_sgd, NULL,
+    &vvi_adam,
+    &vvi_adamw,
+    &vvi_decoupled_adamw,
+    &vvi_decoupled_sgdw,
+    &vvi_muon,
+    &vvi_radam,
+    &vvi_rmsprop,
+    &vvi_schedule_free_adamw,
+    &vvi_schedule_free_sgd,
+    &vvi_sgd,
+    NULL,
 };
 
 const vv_optimizer_desc *const *vv_optimizer_table(void)

@@ -65,6 +65,7 @@ void vvi_optim_drop_state(vvi_optim_entry *entry)
         entry->state[i] = NULL;
     }
     entry->step = 0;
+    memset(entry->scalars, 0, sizeof entry->scalars);
 }
 
 /* ---- groups ---- */
@@ -122,6 +123,11 @@ static vv_status check_type(const vv_optimizer_desc *type, size_t *lr_offset)
         return vv_fail(VV_EINVAL,
                        "optimizer %s: %d state tensors per parameter, at most %d are possible",
                        type->desc.name, type->state_count, VVI_OPTIM_MAX_STATE);
+    if (type->scalar_count < 0 || type->scalar_count > VV_OPTIMIZER_MAX_SCALARS ||
+        (type->scalar_count > 0 && (!type->scalars_name || !type->advance)))
+        return vv_fail(VV_EINVAL,
+                       "optimizer %s: at most %d numbers per parameter, with a name and a function",
+                       type->desc.name, VV_OPTIMIZER_MAX_SCALARS);
     const vv_field *lr = vv_desc_field(&type->desc, "lr");
     if (!lr || lr->type != VV_FIELD_FLOAT)
         return vv_fail(VV_EINVAL, "optimizer %s: its fields need a float called lr",
@@ -143,6 +149,7 @@ vv_status vv_optimizer_new(vv_optimizer **out, const vv_optimizer_desc *desc, co
     optimizer->type = desc;
     optimizer->lr_offset = lr_offset;
     optimizer->lr_factor = 1.0;
+    VV_GO(vv_alloc(&optimizer->self, desc->self_size));
     VV_GO(add_group(optimizer, opts));
     VV_GO(vvi_param_list_of(&list, module));
     if (list.count == 0)
@@ -172,6 +179,10 @@ void vv_optimizer_free(vv_optimizer *optimizer)
         free_opts(optimizer, optimizer->groups[i].opts);
     vv_dealloc(optimizer->entries);
     vv_dealloc(optimizer->groups);
+    if (optimizer->self && optimizer->type->fini_self)
+        optimizer->type->fini_self(optimizer->self);
+    vv_dealloc(optimizer->self);
+    vv_dealloc(optimizer->views);
     vv_dealloc(optimizer->items);
     vv_dealloc(optimizer);
 }
@@ -270,22 +281,58 @@ static vv_status prepare(vv_optimizer *optimizer, size_t *items)
     return VV_OK;
 }
 
+static void fill_slot(vvi_optim_entry *entry)
+{
+    vv_optimizer_slot *slot = &entry->slot;
+    *slot = (vv_optimizer_slot){.value = entry->param->value->data,
+                                .grad = entry->param->grad->data,
+                                .count = entry->param->value->count,
+                                .step = entry->step + 1,
+                                .scalars = entry->scalars,
+                                .scale = 1.0};
+    for (int i = 0; i < VVI_OPTIM_MAX_STATE; i++)
+        slot->state[i] = entry->state[i] ? entry->state[i]->data : NULL;
+}
+
+/* Shows all parameters to an optimizer that looks at more than single elements. */
+static vv_status direct(vv_optimizer *optimizer)
+{
+    const int count = optimizer->entry_count;
+    for (int i = 0; i < count; i++)
+        if (is_active(&optimizer->entries[i]))
+            fill_slot(&optimizer->entries[i]);
+    if (!optimizer->type->direct)
+        return VV_OK;
+    if (count > optimizer->view_capacity) {
+        VV_TRY(vv_realloc_array(&optimizer->views, (size_t)count, sizeof *optimizer->views));
+        optimizer->view_capacity = count;
+    }
+    for (int i = 0; i < count; i++) {
+        vvi_optim_entry *entry = &optimizer->entries[i];
+        optimizer->views[i] =
+            (vv_optimizer_view){optimizer->groups[entry->group].opts, entry->param->value,
+                                is_active(entry) ? &entry->slot : NULL};
+    }
+    return vv_fail_within(optimizer->type->direct(optimizer->self, optimizer->views, count),
+                          "optimizer %s", optimizer->type->desc.name);
+}
+
 /* Counts the step of every active parameter and cuts it into work items; returns the elements. */
 static int64_t list_items(vv_optimizer *optimizer)
 {
+    const vv_optimizer_desc *type = optimizer->type;
     size_t n = 0;
     int64_t elements = 0;
     for (int e = 0; e < optimizer->entry_count; e++) {
         vvi_optim_entry *entry = &optimizer->entries[e];
         if (!is_active(entry))
             continue;
-        vv_optimizer_slot *slot = &entry->slot;
-        slot->value = entry->param->value->data;
-        slot->grad = entry->param->grad->data;
-        for (int i = 0; i < VVI_OPTIM_MAX_STATE; i++)
-            slot->state[i] = entry->state[i] ? entry->state[i]->data : NULL;
-        slot->count = entry->param->value->count;
-        slot->step = ++entry->step;
+        const vv_optimizer_slot *slot = &entry->slot;
+        const vvi_optim_group *group = &optimizer->groups[entry->group];
+        entry->step = slot->step;
+        if (type->advance)
+            type->advance(group->opts, group->initial_lr * optimizer->lr_factor, slot->step,
+                          entry->scalars);
         elements += slot->count;
         for (int64_t first = 0; first < slot->count; first += VVI_OPTIM_CHUNK) {
             int64_t last = first + VVI_OPTIM_CHUNK;
@@ -300,6 +347,7 @@ vv_status vv_optimizer_step(vv_optimizer *optimizer)
 {
     size_t items = 0;
     VV_TRY(prepare(optimizer, &items));
+    VV_TRY(direct(optimizer));
     int64_t elements = list_items(optimizer), count = (int64_t)items;
     (void)elements;
 #if VVI_HAVE_OPENMP

@@ -18,6 +18,7 @@ typedef struct vvi_optim_entry {
     int group;
     int64_t step;                          /* steps done */
     vv_tensor *state[VVI_OPTIM_MAX_STATE]; /* NULL before the first step */
+    double scalars[VV_OPTIMIZER_MAX_SCALARS];
     vv_optimizer_slot slot;                /* of the step in progress */
 } vvi_optim_entry;
 
@@ -36,6 +37,9 @@ struct vv_optimizer {
     int entry_count;
     vvi_optim_item *items;
     size_t item_capacity;
+    void *self;               /* type->self_size bytes */
+    vv_optimizer_view *views; /* for type->direct */
+    int view_capacity;
 };
 
 /* The tree's parameters in order; paths are not kept. */

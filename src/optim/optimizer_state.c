@@ -1,4 +1,6 @@
 /* optimizer_state.c - an optimizer's state by the names of the parameters, for checkpoints. */
+#include <string.h>
+
 #include <vivace/memory.h>
 #include <vivace/str.h>
 
@@ -46,6 +48,16 @@ static vv_status give_entry(state_walk *walk, const char *path, const vvi_optim_
             continue;
         VV_TRY(set_name(walk, path, type->state_names[i]));
         walk->stopped = !walk->fn(walk->ctx, vv_str_text(&walk->name), entry->state[i]);
+        if (walk->stopped)
+            return VV_OK;
+    }
+    if (entry->step > 0 && type->scalar_count > 0) {
+        vv_tensor *scalars = NULL;
+        const int64_t count = type->scalar_count;
+        VV_TRY(set_name(walk, path, type->scalars_name));
+        VV_TRY(vv_tensor_from(&scalars, VV_F64, 1, &count, entry->scalars));
+        walk->stopped = !walk->fn(walk->ctx, vv_str_text(&walk->name), scalars);
+        vv_tensor_free(scalars);
         if (walk->stopped)
             return VV_OK;
     }
@@ -122,6 +134,14 @@ static vv_status take_entry(state_walk *walk, const char *path, const vvi_optim_
         }
         VV_TRY(vv_tensor_clone(&loaded->state[i], saved));
     }
+    if (loaded->step > 0 && type->scalar_count > 0) {
+        const vv_tensor *saved = NULL;
+        VV_TRY(take_tensor(walk, path, type->scalars_name, &saved));
+        if (saved->dtype != VV_F64 || saved->count != type->scalar_count)
+            return vv_fail(VV_EFORMAT, "optimizer %s: \"%s\" must be %d f64 numbers",
+                           type->desc.name, vv_str_text(&walk->name), type->scalar_count);
+        memcpy(loaded->scalars, saved->data, saved->bytes);
+    }
     return VV_OK;
 }
 
@@ -149,6 +169,7 @@ vv_status vv_optimizer_load(vv_optimizer *optimizer, vv_module *module,
         vvi_optim_entry *entry = &optimizer->entries[i];
         vvi_optim_drop_state(entry);
         entry->step = walk.loaded[i].step;
+        memcpy(entry->scalars, walk.loaded[i].scalars, sizeof entry->scalars);
         for (int s = 0; s < VVI_OPTIM_MAX_STATE; s++) {
             entry->state[s] = walk.loaded[i].state[s];
             walk.loaded[i].state[s] = NULL;

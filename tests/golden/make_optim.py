@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """make_optim.py - writes optim_golden.h: 20 steps of each optimizer.
 
-sgd, adam and adamw come from PyTorch in f32; the decoupled ones, which PyTorch lacks, from their
-formulas in f64. The learning rate falls from step to step, so that decay tied to it shows.
+sgd, adam, adamw, radam and rmsprop come from PyTorch in f32; the decoupled ones, the schedule-free
+ones (their trained weights y) and muon from their formulas in f64. The learning rate falls from step to step, so that decay tied to it shows.
 
     python3 tests/golden/make_optim.py > tests/golden/optim_golden.h
 """
@@ -67,6 +67,27 @@ def adamw_run(lr, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=1e-5, amsgrad=Fa
     return rows
 
 
+def schedule_free_run(lr, beta1=0.9, beta2=None, eps=1e-8, weight_decay=0.0, r=0.0, power=2.0):
+    """arXiv 2405.15682, algorithm 1, with y, x and z kept apart; beta2 None: SGD."""
+    start, grads = data()
+    y = start.double()
+    x, z, v, total, largest, rows = y.clone(), y.clone(), torch.zeros_like(y), 0.0, 0.0, []
+    for t in range(STEPS):
+        g, rate, n = grads[t].double(), lr * FACTORS[t], t + 1
+        largest = max(largest, rate)
+        weight = n**r * largest**power
+        total += weight
+        share = weight / total
+        if beta2 is not None:
+            v = beta2 * v + (1 - beta2) * g * g
+            g = g / ((v / (1 - beta2**n)).sqrt() + eps)
+        z = z - rate * (g + weight_decay * y)
+        x = (1 - share) * x + share * z
+        y = beta1 * x + (1 - beta1) * z
+        rows.append(y.tolist())
+    return rows
+
+
 def cases():
     sgd = torch.optim.SGD
     adam, adamw = torch.optim.Adam, torch.optim.AdamW
@@ -97,6 +118,24 @@ def cases():
     yield "decoupled_adamw", "lr=0.02,weight_decay=0.02", adamw_run(0.02, weight_decay=0.02)
     yield "decoupled_adamw", "lr=0.02,beta2=0.9,weight_decay=0.02,amsgrad=true", adamw_run(
         0.02, beta2=0.9, weight_decay=0.02, amsgrad=True)
+
+
+    radam, rmsprop = torch.optim.RAdam, torch.optim.RMSprop
+    yield "radam", "lr=0.02", torch_run(lambda p, lr: radam(p, lr), 0.02)
+    yield "radam", "lr=0.02,beta1=0.8,beta2=0.9,eps=1e-6,weight_decay=0.1", torch_run(
+        lambda p, lr: radam(p, lr, (0.8, 0.9), 1e-6, 0.1), 0.02)
+    yield "rmsprop", "lr=0.02", torch_run(lambda p, lr: rmsprop(p, lr), 0.02)
+    yield "rmsprop", "lr=0.02,alpha=0.9,eps=1e-6,weight_decay=0.1,momentum=0.9", torch_run(
+        lambda p, lr: rmsprop(p, lr, 0.9, 1e-6, 0.1, 0.9), 0.02)
+    yield "rmsprop", "lr=0.02,alpha=0.9,momentum=0.5,centered=true", torch_run(
+        lambda p, lr: rmsprop(p, lr, 0.9, momentum=0.5, centered=True), 0.02)
+    yield "schedule_free_sgd", "lr=0.5", schedule_free_run(0.5)
+    yield "schedule_free_sgd", "lr=0.1,momentum=0.8,weight_decay=0.1,r=1", schedule_free_run(
+        0.1, 0.8, weight_decay=0.1, r=1.0)
+    yield "schedule_free_sgd", "lr=0.1,weight_lr_power=0", schedule_free_run(0.1, power=0.0)
+    yield "schedule_free_adamw", "lr=0.02", schedule_free_run(0.02, beta2=0.999)
+    yield ("schedule_free_adamw", "lr=0.02,beta1=0.95,beta2=0.9,eps=1e-6,weight_decay=0.1",
+           schedule_free_run(0.02, 0.95, 0.9, 1e-6, 0.1))
 
 
 def print_row(values, digits, indent):

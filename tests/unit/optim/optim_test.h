@@ -55,6 +55,9 @@ static inline vv_optimizer *optimizer_of(vv_module *module, const char *name, co
     union {
         vv_sgd_opts sgd;
         vv_adam_opts adam;
+        vv_rmsprop_opts rmsprop;
+        vv_schedule_free_opts schedule_free;
+        vv_muon_opts muon;
     } opts;
     assert_true(desc->desc.opts_size <= sizeof opts);
     assert_ok(vv_opts_init(&desc->desc, &opts));
