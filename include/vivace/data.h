@@ -7,6 +7,7 @@
 #define VIVACE_DATA_H
 
 #include <vivace/describe.h>
+#include <vivace/image.h>
 #include <vivace/tensor.h>
 
 VV_BEGIN_DECLS
@@ -142,6 +143,26 @@ VV_API VV_MUST_USE vv_status vv_loader_next(vv_loader *loader, VV_OWNED vv_batch
 VV_API double vv_loader_wait_seconds(const vv_loader *loader);
 VV_API VV_BORROWED vv_dataset *vv_loader_dataset(const vv_loader *loader);
 VV_API VV_BORROWED const vv_image_transform *vv_loader_transform(const vv_loader *loader);
+
+/* ---- ext: changes of single images inside a loader ---- */
+typedef struct vv_augment_call {
+    int64_t epoch, index; /* of the sample */
+    vv_rng rng;           /* a function of (seed, name, epoch, index) only */
+    vv_image_shape shape;
+} vv_augment_call;
+/* Changes one u8 image [H,W,C] in place, before the loader's own transform. Several threads call it
+   at once with the same ctx. scratch has room for one image and is the caller's alone. */
+typedef vv_status (*vv_augment_fn)(const void *ctx, vv_augment_call *call, uint8_t *image,
+                                   uint8_t *scratch);
+/* Adds a change under a name, behind those that are there; a change of that name is replaced; fn
+   NULL takes it out. From the next batch on. When the call returns nobody uses the old ctx any
+   more; the new one must live as long. VV_ETYPE if the set holds no u8 images. */
+VV_API VV_MUST_USE vv_status vv_loader_set_augment(vv_loader *loader, const char *name,
+                                                   vv_augment_fn fn, const void *ctx);
+/* On: each image is mirrored or not by chance in epoch 0, and the other way round in every odd
+   epoch, instead of by chance each time. Off (default): as the transform's `flip` says. */
+VV_API VV_MUST_USE vv_status vv_loader_set_alternating_flip(vv_loader *loader, bool on);
+
 /* One sample through the transform, as training would see it in that epoch: f32 [H,W,C] into out.
  */
 VV_API VV_MUST_USE vv_status vv_loader_sample(vv_loader *loader, int64_t epoch, int64_t index,

@@ -10,6 +10,7 @@
 #include <vivace/describe.h>
 #include <vivace/export.h>
 #include <vivace/graph.h>
+#include <vivace/image.h>
 #include <vivace/linalg.h>
 #include <vivace/loggers.h>
 #include <vivace/memory.h>

@@ -67,7 +67,7 @@ static vv_status init_samples(vv_loader *loader)
                        "loader: the image transform works on u8 images [H,W,C]; data set %s "
                        "has %s inputs with %d dimensions",
                        loader->dataset->name, vv_dtype_name(spec->input_dtype), spec->input_ndim);
-    return vv_alloc(&loader->scratch, loader->input_bytes);
+    return vv_alloc_array(&loader->scratch, 2, loader->input_bytes);
 }
 
 vv_status vv_loader_new(vv_loader **out, vv_dataset *dataset, const vv_loader_opts *opts)
@@ -104,6 +104,7 @@ void vv_loader_free(vv_loader *loader)
         return;
     vvi_prefetch_free(loader->prefetch);
     vvi_batch_pool_free(loader->pool);
+    vvi_augments_fini(loader);
     vvi_order_fini(&loader->order);
     vvi_transform_fini(&loader->transform);
     vv_dealloc(loader->scratch);
@@ -186,6 +187,7 @@ vv_status vvi_loader_fill(const vv_loader *loader, vv_batch *batch, void *scratc
         if (loader->images) {
             const void *raw;
             VV_TRY(raw_sample(loader, index, scratch, &raw, target));
+            VV_TRY(vvi_augments_apply(loader, batch->epoch, index, &raw, scratch));
             vvi_transform_apply(&loader->transform,
                                 vvi_transform_draw(&loader->transform, batch->epoch, index), raw,
                                 (float *)batch->input->data + i * pixels);
@@ -252,6 +254,8 @@ vv_status vv_loader_sample(vv_loader *loader, int64_t epoch, int64_t index, floa
         return vv_fail(VV_ETYPE, "loader: samples of data set %s are %s, not images or f32",
                        dataset->name, vv_dtype_name(dataset->spec.input_dtype));
     VV_TRY(raw_sample(loader, index, loader->scratch, &raw, NULL));
+    if (loader->images)
+        VV_TRY(vvi_augments_apply(loader, epoch, index, &raw, loader->scratch));
     if (loader->images)
         vvi_transform_apply(&loader->transform,
                             vvi_transform_draw(&loader->transform, epoch, index), raw, out);

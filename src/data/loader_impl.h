@@ -12,6 +12,12 @@
 
 typedef struct vvi_prefetch vvi_prefetch;
 
+typedef struct vvi_augment {
+    char *name;
+    vv_augment_fn fn;
+    const void *ctx;
+} vvi_augment;
+
 struct vv_loader {
     vv_dataset *dataset;
     vv_loader_opts opts;
@@ -20,9 +26,11 @@ struct vv_loader {
     bool images;     /* u8 images go through the transform; everything else is copied */
     size_t input_bytes, target_bytes; /* of one sample in the data set */
     vvi_transform transform;
+    vvi_augment *augments; /* in order; changed only while no worker is at work */
+    int augment_count;
     vvi_order order; /* under the prefetcher's lock, if there is one */
     vvi_batch_pool *pool;
-    void *scratch;        /* one raw input, for the caller's thread */
+    void *scratch;        /* two raw inputs, for the caller's thread */
     int64_t epoch, batch; /* where the caller is */
     double wait_seconds;
     vvi_prefetch *prefetch; /* NULL with 0 workers */
@@ -36,10 +44,18 @@ static inline int64_t vvi_loader_ticket(const vv_loader *loader)
 
 /* Takes a batch from the pool and writes down which samples belong in it. Not thread-safe. */
 VV_MUST_USE vv_status vvi_loader_begin(vv_loader *loader, int64_t ticket, VV_OWNED vv_batch **out);
-/* Reads and transforms its samples. `scratch` holds one raw input. Any thread. */
+/* Reads and transforms its samples. `scratch` has room for two raw inputs. Any thread. */
 VV_MUST_USE vv_status vvi_loader_fill(const vv_loader *loader, vv_batch *batch, void *scratch);
 
 VV_MUST_USE vv_status vvi_prefetch_new(VV_OWNED vvi_prefetch **out, vv_loader *loader);
+/* Waits for workers at work, drops what they have made, and keeps them still until the next seek or
+   next. */
+void vvi_prefetch_pause(vvi_prefetch *prefetch);
+void vvi_augments_fini(vv_loader *loader);
+/* All changes on one raw image; `scratch` has room for two. *image = the result, the raw image
+   itself if there is no change. */
+VV_MUST_USE vv_status vvi_augments_apply(const vv_loader *loader, int64_t epoch, int64_t index,
+                                         const void **image, void *scratch);
 /* Stops and joins the threads. */
 void vvi_prefetch_free(VV_TAKES vvi_prefetch *prefetch);
 /* Work starts over at this ticket. */

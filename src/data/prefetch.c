@@ -29,6 +29,7 @@ struct vvi_prefetch {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     bool stop, running; /* running: from the first seek or next on */
+    int busy;           /* workers at work outside the lock */
     uint64_t generation;
     int64_t issued;   /* next ticket a worker takes */
     int64_t consumed; /* next ticket the caller takes */
@@ -65,9 +66,12 @@ static void *work(void *arg)
         vv_batch *batch = NULL;
         vv_status status = vvi_loader_begin(prefetch->loader, ticket, &batch);
         if (status == VV_OK) {
+            prefetch->busy++;
             pthread_mutex_unlock(&prefetch->lock);
             status = vvi_loader_fill(prefetch->loader, batch, self->scratch);
             pthread_mutex_lock(&prefetch->lock);
+            prefetch->busy--;
+            pthread_cond_signal(&prefetch->done);
         }
         if (status != VV_OK || generation != prefetch->generation) {
             vv_batch_free(batch);
@@ -117,7 +121,7 @@ vv_status vvi_prefetch_new(vvi_prefetch **out, vv_loader *loader)
     VV_GO(vv_alloc_array(&prefetch->worker, (size_t)count, sizeof *prefetch->worker));
     for (int i = 0; i < count; i++) {
         prefetch->worker[i].prefetch = prefetch;
-        VV_GO(vv_alloc(&prefetch->worker[i].scratch, loader->input_bytes));
+        VV_GO(vv_alloc_array(&prefetch->worker[i].scratch, 2, loader->input_bytes));
     }
     VV_GO(start_threads(prefetch, count));
     *out = prefetch;
@@ -166,6 +170,16 @@ static void restart(vvi_prefetch *prefetch, int64_t ticket)
     prefetch->issued = prefetch->consumed = ticket;
     prefetch->running = true;
     pthread_cond_broadcast(&prefetch->work);
+}
+
+void vvi_prefetch_pause(vvi_prefetch *prefetch)
+{
+    pthread_mutex_lock(&prefetch->lock);
+    restart(prefetch, prefetch->consumed);
+    prefetch->running = false;
+    while (prefetch->busy > 0)
+        pthread_cond_wait(&prefetch->done, &prefetch->lock);
+    pthread_mutex_unlock(&prefetch->lock);
 }
 
 void vvi_prefetch_seek(vvi_prefetch *prefetch, int64_t ticket)

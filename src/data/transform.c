@@ -85,12 +85,16 @@ void vvi_transform_fini(vvi_transform *transform)
 vvi_warp vvi_transform_draw(const vvi_transform *transform, int64_t epoch, int64_t index)
 {
     vvi_warp warp = {0, 0, false};
-    if (!transform->flip && transform->radius == 0)
+    if (!transform->flip && !transform->alternate && transform->radius == 0)
         return warp;
     vv_rng rng = vv_rng_at2(transform->seed, "augment", (uint64_t)epoch, (uint32_t)index);
     /* The flip is drawn first and always, so that the shift's range does not change it. */
     const bool mirrored = vv_rng_u32(&rng) & 1;
     warp.flip = transform->flip && mirrored;
+    if (transform->alternate) {
+        vv_rng once = vv_rng_at2(transform->seed, "alternating_flip", 0, (uint32_t)index);
+        warp.flip = (vv_rng_u32(&once) & 1) != (epoch & 1);
+    }
     if (transform->radius > 0) {
         warp.dy = vv_rng_below(&rng, 2 * transform->radius + 1) - transform->radius;
         warp.dx = vv_rng_below(&rng, 2 * transform->radius + 1) - transform->radius;

@@ -15,6 +15,7 @@ typedef struct vvi_transform {
     int64_t height, width, channels;
     int64_t radius; /* largest shift */
     bool flip;
+    bool alternate; /* mirrored by chance in epoch 0, then in turns */
     uint64_t seed;
     /* [W,C], the same in each column: a pixel's value v becomes v * scale + bias; scale NULL = v /
        255, bias 0. */
