@@ -28,14 +28,14 @@ static bool add_tensor(void *ctx, const char *name, vv_tensor *tensor)
     return s->status == VV_OK;
 }
 
-static void add_clock(vv_str *out, const vv_timestamp *now)
+static void add_clock(vv_str *out, const char *key, const vv_timestamp *now)
 {
     vv_str_addf(out,
-                "\"time\":{\"iteration\":%lld,\"epoch\":%lld,\"batch\":%lld,\"sample\":%lld,"
+                "\"%s\":{\"iteration\":%lld,\"epoch\":%lld,\"batch\":%lld,\"sample\":%lld,"
                 "\"token\":%lld,\"epoch_in_iteration\":%lld,\"batch_in_iteration\":%lld,"
                 "\"token_in_iteration\":%lld,"
                 "\"batch_in_epoch\":%lld,\"sample_in_epoch\":%lld,\"token_in_epoch\":%lld",
-                (long long)now->iteration, (long long)now->epoch, (long long)now->batch,
+                key, (long long)now->iteration, (long long)now->epoch, (long long)now->batch,
                 (long long)now->sample, (long long)now->token, (long long)now->epoch_in_iteration,
                 (long long)now->batch_in_iteration, (long long)now->token_in_iteration,
                 (long long)now->batch_in_epoch,
@@ -110,7 +110,11 @@ static vv_status state_json(vv_trainer *t, vv_str *out)
     int64_t log_bytes;
     VV_TRY(vvi_log_sync(t, &log_bytes));
     vv_str_add(out, "{\"format\":1,");
-    add_clock(out, &s->time);
+    add_clock(out, "time", &s->time);
+    if (t->put_off != VV_EVENT_COUNT) {
+        vv_str_addf(out, ",\"put_off\":\"%s\",", vv_event_name(t->put_off));
+        add_clock(out, "previous", &t->previous);
+    }
     vv_str_addf(out, ",\"seed\":\"%llu\",\"max_duration\":\"%s\",\"precision\":\"%s\"",
                 (unsigned long long)s->seed,
                 vv_time_text(t->max_duration, duration, sizeof duration),

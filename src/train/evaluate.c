@@ -158,6 +158,8 @@ static vv_status eval_batches(vv_trainer *t, vvi_evaluator *e, int64_t *samples)
         e->metrics[i].count = 0;
     }
     for (;;) {
+        if (vvi_interrupted(t))
+            return vv_fail(VV_EINTERRUPTED, "stopped by the user");
         VV_TRY(vv_loader_next(e->loader, &s->batch));
         if (!s->batch)
             break;
@@ -189,8 +191,10 @@ static vv_status evaluate(vv_trainer *t, vvi_evaluator *e)
     vv_status status = eval_batches(t, e, &samples);
     double seconds = vv_clock() - start;
     t->eval_seconds += seconds;
-    e->times.first = e->times.runs++ ? e->times.first : seconds;
-    e->times.sum += seconds;
+    if (status != VV_EINTERRUPTED) {
+        e->times.first = e->times.runs++ ? e->times.first : seconds;
+        e->times.sum += seconds;
+    }
     if (status == VV_OK)
         status = vvi_log_eval(t, e, samples, seconds);
     if (status == VV_OK)
@@ -212,11 +216,21 @@ vv_status vvi_evaluate_due(vv_trainer *t, vv_event event)
         if (!vvi_interval_due(&e->interval, event, &t->previous, &s->time, s->max_duration,
                               &s->axis))
             continue;
+        if (vvi_interrupted(t)) { /* first things first: the checkpoint */
+            t->put_off = event;
+            return vv_fail(VV_EINTERRUPTED, "stopped by the user");
+        }
         if (!any)
             VV_TRY(vvi_engine_fire(t, VV_EVENT_EVAL_BEFORE_ALL));
         any = true;
+        int64_t last_batch = e->interval.last_batch;
         e->interval.last_batch = s->time.batch;
-        VV_TRY(evaluate(t, e));
+        vv_status status = evaluate(t, e);
+        if (status == VV_EINTERRUPTED) { /* made up for when the run goes on */
+            e->interval.last_batch = last_batch;
+            t->put_off = event;
+        }
+        VV_TRY(status);
     }
     if (!any)
         return VV_OK;

@@ -9,6 +9,11 @@ bool vvi_run_over(const vv_trainer *t)
     return vvi_elapsed(&t->state.time, t->state.max_duration) >= 1.0;
 }
 
+bool vvi_interrupted(const vv_trainer *t)
+{
+    return t->fitting && atomic_load(&t->interrupted);
+}
+
 void vvi_set_progress(vv_trainer *t)
 {
     vv_state *s = &t->state;
@@ -41,6 +46,54 @@ static void heed_stop(vv_trainer *t)
     s->max_duration = vv_time_of(unit == VV_UNIT_SAMPLE ? s->time.sample : s->time.batch, unit);
 }
 
+/* What stands at the end of a batch, an epoch and an iteration, after its END event. */
+static vv_status close_span(vv_trainer *t, vv_event end, vv_event checkpoint)
+{
+    VV_TRY(vvi_evaluate_due(t, end));
+    heed_stop(t);
+    VV_TRY(vvi_engine_fire(t, checkpoint));
+    int64_t saved = t->save_every.last_batch;
+    double start = vv_clock();
+    VV_TRY(vvi_checkpoint_due(t, checkpoint));
+    if (t->save_every.last_batch != saved)
+        t->save_seconds = vv_clock() - start;
+    return VV_OK;
+}
+
+/* The evaluation at which the run was interrupted, and what would have come after it. */
+static vv_status catch_up(vv_trainer *t)
+{
+    vv_event event = t->put_off;
+    t->put_off = VV_EVENT_COUNT;
+    if (event == VV_EVENT_BATCH_END)
+        return close_span(t, event, VV_EVENT_BATCH_CHECKPOINT);
+    if (event == VV_EVENT_EPOCH_END)
+        return close_span(t, event, VV_EVENT_EPOCH_CHECKPOINT);
+    if (event == VV_EVENT_ITERATION_END)
+        return close_span(t, event, VV_EVENT_ITERATION_CHECKPOINT);
+    return VV_OK;
+}
+
+/* After SIGTERM the batch under way must end and a checkpoint be written before the machine
+   goes. */
+static void watch_deadline(vv_trainer *t)
+{
+    const vv_state *s = &t->state;
+    double needed = s->time.batch_seconds + t->save_seconds;
+    if (t->deadline_told || t->deadline_seconds <= 0.0 || needed <= t->deadline_seconds)
+        return;
+    t->deadline_told = true;
+    vv_str text = {0};
+    vv_str_addf(
+        &text,
+        "a batch and a checkpoint take %.3g s, but the deadline after SIGTERM is %.3g s: the "
+        "run may end before it has saved, and goes on from its last checkpoint then; save "
+        "more often or make batches smaller",
+        needed, t->deadline_seconds);
+    vv_log_message(&t->state, vv_str_text(&text));
+    vv_str_fini(&text);
+}
+
 /* AFTER_DATALOADER to BATCH_CHECKPOINT for the batch in the state. Batch number b trains with the
    learning rate of time b. */
 static vv_status train_batch(vv_trainer *t, double start)
@@ -64,10 +117,8 @@ static vv_status train_batch(vv_trainer *t, double start)
     s->batch = NULL;
     VV_TRY(vvi_log_batch(t));
     vvi_profile_end(t, t->profiler ? start : -1.0, "train", "batch", NULL);
-    VV_TRY(vvi_evaluate_due(t, VV_EVENT_BATCH_END));
-    heed_stop(t);
-    VV_TRY(vvi_engine_fire(t, VV_EVENT_BATCH_CHECKPOINT));
-    return vvi_checkpoint_due(t, VV_EVENT_BATCH_CHECKPOINT);
+    watch_deadline(t);
+    return close_span(t, VV_EVENT_BATCH_END, VV_EVENT_BATCH_CHECKPOINT);
 }
 
 static vv_status end_epoch(vv_trainer *t)
@@ -78,10 +129,7 @@ static vv_status end_epoch(vv_trainer *t)
     vvi_profile_instant(t, "train", "epoch_end");
     VV_TRY(vvi_engine_fire(t, VV_EVENT_EPOCH_END));
     VV_TRY(vvi_log_mark(t, "epoch"));
-    VV_TRY(vvi_evaluate_due(t, VV_EVENT_EPOCH_END));
-    heed_stop(t);
-    VV_TRY(vvi_engine_fire(t, VV_EVENT_EPOCH_CHECKPOINT));
-    return vvi_checkpoint_due(t, VV_EVENT_EPOCH_CHECKPOINT);
+    return close_span(t, VV_EVENT_EPOCH_END, VV_EVENT_EPOCH_CHECKPOINT);
 }
 
 /* Called within an epoch, or once the epoch at whose end the iteration ends is over. */
@@ -91,17 +139,16 @@ static vv_status end_iteration(vv_trainer *t)
     t->previous = s->time;
     vvi_iteration_next(&s->time);
     VV_TRY(vvi_engine_fire(t, VV_EVENT_ITERATION_END));
-    VV_TRY(vvi_evaluate_due(t, VV_EVENT_ITERATION_END));
-    heed_stop(t);
-    VV_TRY(vvi_engine_fire(t, VV_EVENT_ITERATION_CHECKPOINT));
-    return vvi_checkpoint_due(t, VV_EVENT_ITERATION_CHECKPOINT);
+    return close_span(t, VV_EVENT_ITERATION_END, VV_EVENT_ITERATION_CHECKPOINT);
 }
 
-/* Ctrl-C: what is done so far is saved, then the run leaves. */
+/* Ctrl-C: what is done so far is saved, then the run leaves. An evaluation at the very end is made
+   up for with the rest of the end, from the checkpoint before it. */
 static vv_status leave_early(vv_trainer *t)
 {
     const vv_state *s = &t->state;
-    if (t->checkpoint_dir && t->save_every.last_batch != s->time.batch)
+    if (t->checkpoint_dir && t->put_off != VV_EVENT_FIT_END &&
+        t->save_every.last_batch != s->time.batch)
         VV_TRY(vvi_checkpoint_save(t));
     return vv_fail(VV_EINTERRUPTED, "stopped by the user after batch %lld, %.1f%% of the run%s",
                    (long long)s->time.batch, 100.0 * s->progress,
@@ -110,7 +157,7 @@ static vv_status leave_early(vv_trainer *t)
 
 static bool leave_asked(vv_trainer *t)
 {
-    return atomic_load(&t->interrupted) && !vvi_run_over(t);
+    return vvi_interrupted(t) && !vvi_run_over(t);
 }
 
 static bool within_epoch(const vv_trainer *t)
@@ -188,6 +235,7 @@ static vv_status fit_run(vv_trainer *t)
 {
     const vv_state *s = &t->state;
     VV_TRY(vvi_engine_fire(t, VV_EVENT_FIT_START));
+    VV_TRY(catch_up(t));
     /* A run that was killed between its last checkpoint and its end. */
     bool tail = vvi_run_over(t) || t->stopped;
     if (tail && s->time.batch > 0)
@@ -258,6 +306,8 @@ vv_status vv_trainer_fit(vv_trainer *t)
     vv_status status = vvi_summary_write(t, VVI_RUN_RUNNING);
     if (status == VV_OK)
         status = fit_run(t);
+    if (status == VV_EINTERRUPTED && t->put_off != VV_EVENT_COUNT)
+        status = leave_early(t);
     vv_batch_free(s->batch); /* of a batch that failed */
     s->batch = NULL;
     vv_graph_reset(t->graph);

@@ -94,9 +94,9 @@ static vv_status get_double(const json_t *object, const char *key, double *out)
     return VV_OK;
 }
 
-static vv_status load_clock(const json_t *state, vv_timestamp *now)
+static vv_status load_clock(const json_t *state, const char *key, vv_timestamp *now)
 {
-    const json_t *time = json_object_get(state, "time");
+    const json_t *time = json_object_get(state, key);
     const struct {
         const char *key;
         int64_t *out;
@@ -163,10 +163,26 @@ static bool apply_frozen(void *ctx, const char *path, vv_module *owner, vv_param
     return true;
 }
 
+/* An evaluation that the interruption put off, and the clock before its batch: it tells what is
+   due. */
+static vv_status load_put_off(vv_trainer *t, const json_t *state)
+{
+    static const vv_event events[] = {VV_EVENT_BATCH_END, VV_EVENT_EPOCH_END,
+                                      VV_EVENT_ITERATION_END};
+    const char *name = json_string_value(json_object_get(state, "put_off"));
+    t->previous = t->state.time;
+    t->put_off = VV_EVENT_COUNT;
+    for (size_t i = 0; name && i < sizeof events / sizeof *events; i++)
+        if (strcmp(vv_event_name(events[i]), name) == 0)
+            t->put_off = events[i];
+    return t->put_off == VV_EVENT_COUNT ? VV_OK : load_clock(state, "previous", &t->previous);
+}
+
 static vv_status load_numbers(vv_trainer *t, const json_t *state, bool resuming)
 {
     vv_state *s = &t->state;
-    VV_TRY(load_clock(state, &s->time));
+    VV_TRY(load_clock(state, "time", &s->time));
+    VV_TRY(load_put_off(t, state));
     VV_TRY(get_int(state, "last_save", &t->save_every.last_batch));
     VV_TRY(get_double(state, "train_loss", &s->train_loss));
     VV_TRY(get_double(state, "eval_seconds", &t->eval_seconds));
@@ -318,7 +334,6 @@ static vv_status load_all(vv_trainer *t, const vv_safetensors *file, const json_
     VV_TRY(load_callbacks(t, file, state));
     t->averaged = true; /* as saved: the trained weights lie where the averages belong */
     vvi_weights_average(t, false);
-    t->previous = t->state.time;
     t->state.max_duration =
         t->stopped ? vv_time_of(t->state.time.batch, VV_UNIT_BATCH) : t->max_duration;
     vvi_set_progress(t);

@@ -346,6 +346,7 @@ vv_status vv_trainer_new(vv_trainer **out, const vv_trainer_opts *given)
     t->recompute = o->recompute;
     t->log_bytes = -1;
     atomic_init(&t->interrupted, 0);
+    t->put_off = VV_EVENT_COUNT;
     if (status == VV_OK)
         status = set_up(t, o);
     if (status != VV_OK) {

@@ -143,6 +143,10 @@ struct vv_trainer {
     int param_count, param_capacity;
     vvi_profiler *profiler; /* NULL = off */
     bool in_step;  /* vv_state_gradients is allowed */
+    /* An evaluation that an interruption put off: the event whose it is, VV_EVENT_COUNT = none. */
+    vv_event put_off;
+    double save_seconds;  /* what the last checkpoint took */
+    bool deadline_told;
     bool silent;   /* a step is only timed: nobody hears of its events */
     double batch_seconds_measured; /* by vv_trainer_time_step; 0 = not yet */
     const char *not_measured;      /* why it was not; NULL = nobody asked */
@@ -284,6 +288,7 @@ vv_status vvi_lr_factor(const vv_trainer *trainer, double position, double *out)
 
 /* ---- fit.c ---- */
 bool vvi_run_over(const vv_trainer *trainer); /* the duration is reached */
+bool vvi_interrupted(const vv_trainer *trainer); /* fit runs, and somebody wants it to leave */
 void vvi_set_progress(vv_trainer *trainer);
 
 #endif

@@ -144,8 +144,8 @@ static void test_texts_read_back(void **state)
     assert_text(vv_time_fraction(1e-9), "1e-09dur");
     assert_text(vv_time_fraction(1e300), "1e+300dur");
     assert_string_equal(vv_time_text(vv_time_none(), small, sizeof small), "non");
-    /* A host program with a comma for its decimal point does not change what is read and written.
-     */
+    /* A host program with a comma for its decimal point does not change what is read and
+       written. */
     if (setlocale(LC_ALL, "de_DE.UTF-8"))
         assert_text(vv_time_fraction(0.25), "0.25dur");
     setlocale(LC_ALL, "C");
@@ -238,6 +238,63 @@ static void test_axis(void **state)
     assert_fails(vv_time_to_batches(&b, vv_time_none(), &axis), VV_ETYPE);
 }
 
+static void assert_position(vv_time t, const vv_axis *axis, double want)
+{
+    double position;
+    assert_ok(vv_time_to_axis(&position, t, axis));
+    assert_near(position, want, 1e-12, 1e-12);
+}
+
+/* An axis of seconds holds seconds and shares; batches and what is made of them have no place on
+   it. An axis of batches holds the others. */
+static void test_positions(void **state)
+{
+    (void)state;
+    double p;
+    const vv_axis batches = {5, 4, 32, 50, 7, 0.0};
+    vv_axis seconds = VV_AXIS_UNKNOWN;
+    vv_timestamp now = {.batch = 12, .total_seconds = 99.5};
+    seconds.batches_per_epoch = 5;
+    seconds.budget_seconds = 900.0;
+    assert_position(vv_time_of(90, VV_UNIT_SECOND), &seconds, 90);
+    assert_position(vv_time_fraction(0.25), &seconds, 225);
+    assert_fails(vv_time_to_axis(&p, vv_time_of(3, VV_UNIT_EPOCH), &seconds), VV_ETYPE);
+    assert_says("give the time in sec or dur");
+    assert_fails(vv_time_to_axis(&p, vv_time_of(3, VV_UNIT_BATCH), &seconds), VV_ETYPE);
+    assert_fails(vv_time_to_axis(&p, vv_time_none(), &seconds), VV_ETYPE);
+    assert_position(vv_time_of(3, VV_UNIT_EPOCH), &batches, 15);
+    assert_fails(vv_time_to_axis(&p, vv_time_of(3, VV_UNIT_SECOND), &batches), VV_ETYPE);
+    assert_near(vv_axis_length(&seconds), 900, 0, 0);
+    assert_near(vv_axis_length(&batches), 50, 0, 0);
+    assert_near(vv_timestamp_position(&now, &seconds), 99.5, 0, 0);
+    assert_near(vv_timestamp_position(&now, &batches), 12, 0, 0);
+}
+
+/* Money is a real number, like a share; it is no count of the clock. */
+static void test_money(void **state)
+{
+    (void)state;
+    char text[48];
+    vv_time a, b, sum;
+    int order;
+    int64_t count;
+    const vv_timestamp now = {0};
+    assert_ok(vv_time_parse(&a, "2.5USD", VV_UNIT_NONE));
+    assert_int_equal(a.unit, VV_UNIT_USD);
+    assert_string_equal(vv_time_text(a, text, sizeof text), "2.5usd");
+    b = vv_time_of(2, VV_UNIT_USD);
+    assert_ok(vv_time_add(&sum, a, b));
+    assert_string_equal(vv_time_text(sum, text, sizeof text), "4.5usd");
+    assert_ok(vv_time_sub(&sum, a, b));
+    assert_near(sum.fraction, 0.5, 0, 0);
+    assert_int_equal(sum.unit, VV_UNIT_USD);
+    assert_ok(vv_time_compare(&order, a, b));
+    assert_int_equal(order, 1);
+    assert_string_equal(vv_time_text(vv_time_scale(a, 0.5), text, sizeof text), "1.25usd");
+    assert_fails(vv_time_add(&sum, a, vv_time_fraction(0.5)), VV_ETYPE);
+    assert_fails(vv_timestamp_get(&count, &now, VV_UNIT_USD), VV_ETYPE);
+}
+
 static void test_timestamp(void **state)
 {
     (void)state;
@@ -302,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_bad_texts),       cmocka_unit_test(test_bare_numbers),
         cmocka_unit_test(test_texts_read_back), cmocka_unit_test(test_arithmetic),
         cmocka_unit_test(test_scaling),         cmocka_unit_test(test_axis),
+        cmocka_unit_test(test_positions), cmocka_unit_test(test_money),
         cmocka_unit_test(test_timestamp),       cmocka_unit_test(test_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

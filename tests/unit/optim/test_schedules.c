@@ -138,6 +138,11 @@ static void test_all_warmup(void **state)
             names[i], "t_warmup=1000ep", 1, {{0, 0}, {100000, 0.1}, {1000000, 1}, END}};
         run(&c, &million, 1e-9);
     }
+    const curve steps = {"multistep_with_warmup",
+                         "t_warmup=1000ep,milestones=[1500ep]",
+                         1,
+                         {{0, 0}, {100000, 0.1}, {1000000, 1}, END}};
+    run(&steps, &million, 1e-9);
 }
 
 /* Fault case B23. */
@@ -188,8 +193,8 @@ static void test_b23(void **state)
     }
 }
 
-/* With scale_warmup the rise is neither cut short (ssr 2) nor followed by a rest at the peak (0.5).
- */
+/* With scale_warmup the rise is neither cut short (ssr 2) nor followed by a rest at the peak
+   (0.5). */
 static void test_scale_warmup(void **state)
 {
     (void)state;
@@ -227,6 +232,26 @@ static void test_units(void **state)
         {"multistep", "milestones=[15ba]", 0.5, {{6, 1}, {7, 0.1}, END}},
         /* less than a batch stays a fraction */
         {"constant_with_warmup", "t_warmup=0.002dur", 1, {{0, 0}, {0.1, 0.5}, {1, 1}, END}},
+    };
+    for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
+        run(&curves[i], &axis, 1e-12);
+}
+
+/* On an axis of seconds the same curves run over seconds, and nothing is cut to whole ones: 5
+   seconds, a tenth of which is half a second. */
+static void test_seconds(void **state)
+{
+    (void)state;
+    vv_axis axis = VV_AXIS_UNKNOWN;
+    axis.budget_seconds = 5.0;
+    const curve curves[] = {
+        {"linear_decay", "", 1, {{0, 1}, {1.25, 0.75}, {5, 0}, {6, 0}, END}},
+        {"linear_decay_with_warmup", "t_warmup=0.1dur", 1, {{0.25, 0.5}, {0.5, 1}, {2.75, 0.5}, END}},
+        {"cosine_decay_with_warmup", "t_warmup=1sec", 1, {{0.5, 0.5}, {1, 1}, {3, 0.5}, {5, 0}, END}},
+        {"one_cycle", "t_peak=0.3dur", 1, {{0.75, 0.5}, {1.5, 1}, {3.25, 0.5}, {5, 0}, END}},
+        {"multistep", "milestones=[0.5dur,4sec]", 1, {{2.4, 1}, {2.5, 0.1}, {4, 0.01}, END}},
+        /* stretched: seconds are, shares were with the duration */
+        {"multistep", "milestones=[0.5dur,8sec]", 0.5, {{2.4, 1}, {2.5, 0.1}, {4, 0.01}, END}},
     };
     for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
         run(&curves[i], &axis, 1e-12);
@@ -350,7 +375,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors),       cmocka_unit_test(test_all_warmup),
         cmocka_unit_test(test_b23),           cmocka_unit_test(test_scale_warmup),
-        cmocka_unit_test(test_units),         cmocka_unit_test(test_checks),
+        cmocka_unit_test(test_units),         cmocka_unit_test(test_seconds),
+        cmocka_unit_test(test_checks),
         cmocka_unit_test(test_wrong_use),     cmocka_unit_test(test_table),
         cmocka_unit_test(test_out_of_memory),
     };

@@ -18,7 +18,8 @@ typedef struct world {
     /* what happened */
     char events[4096];
     double lr[64], position[64], progress[64];
-    int batches, evals;
+    int batches, evals, eval_batches;
+    int interrupt_eval; /* at this batch of evaluation, counted over the run */
     double tick; /* what a batch takes on the test's clock; 0 = the real one */
     int interrupt_at;
 } world;
@@ -54,6 +55,10 @@ static vv_status listen(void *ctx, vv_event event, vv_state *s)
         if (w->tick > 0.0)
             s->time.total_seconds = (double)s->time.batch * w->tick;
         if (s->time.batch == w->interrupt_at)
+            vv_trainer_interrupt(s->trainer);
+        break;
+    case VV_EVENT_EVAL_BATCH_END:
+        if (++w->eval_batches == w->interrupt_eval)
             vv_trainer_interrupt(s->trainer);
         break;
     case VV_EVENT_EPOCH_END:
@@ -287,6 +292,82 @@ static void test_budget(void **unused)
         }
 }
 
+/* Lines of the log without their times: what happened, in order. */
+static void read_log(const world *w, char *out, size_t bytes)
+{
+    char path[400], line[4096];
+    snprintf(path, sizeof path, "%s/log.jsonl", w->folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    out[0] = '\0';
+    while (fgets(line, sizeof line, file)) {
+        char *times = strstr(line, ",\"seconds\":");
+        if (times)
+            *times = '\0';
+        size_t used = strlen(out);
+        snprintf(out + used, bytes - used, "%s\n", line);
+    }
+    fclose(file);
+}
+
+/* Whoever stops the run while it evaluates does not wait: the evaluation is put off, a checkpoint
+   written, and the evaluation made up for when the run goes on. The log is that of a run that was
+   not stopped, at whichever evaluation and event it was. */
+static void test_evaluation_put_off(void **unused)
+{
+    (void)unused;
+    static const char *const every[] = {"3ba", "1ep", "2iter"};
+    static char expected[65536], got[65536];
+    for (int e = 0; e < 3; e++)
+        for (int at = 0; at < 10; at++) {
+            world w;
+            world_init(&w, 10, 0);
+            tt_data eval;
+            tt_data_init(&eval, 8, 2, false); /* 4 batches */
+            vv_trainer_opts opts = options(&w, "11ba");
+            opts.iteration_length = "2ba";
+            opts.eval = eval.loader;
+            opts.eval_interval = every[e];
+            opts.save_interval = "3ba";
+            opts.run_dir = w.folder;
+            opts.resume = true;
+            w.interrupt_eval = at;
+            vv_timestamp stopped;
+            if (at) {
+                assert_fails(run(&w, opts, &stopped), VV_EINTERRUPTED);
+                /* it went at once: no batch of evaluation, nor of training, came after */
+                assert_int_equal(w.eval_batches, at);
+                assert_int_equal(w.batches, stopped.batch);
+                w.interrupt_eval = 0;
+            }
+            assert_ok(run(&w, opts, NULL));
+            read_log(&w, at ? got : expected, sizeof expected);
+            if (at && strcmp(expected, got) != 0)
+                fail_msg("every %s, stopped at batch %d of evaluation:\n%s\nexpected\n%s", every[e],
+                         at, got, expected);
+            tt_data_fini(&eval);
+            world_fini(&w);
+        }
+}
+
+/* A deadline that no batch can keep is told, once. */
+static void test_deadline(void **unused)
+{
+    (void)unused;
+    static char log[65536];
+    world w;
+    world_init(&w, 10, 0);
+    vv_trainer_opts opts = options(&w, "4ba");
+    opts.run_dir = w.folder;
+    opts.deadline_seconds = 1e-9;
+    assert_ok(run(&w, opts, NULL));
+    read_log(&w, log, sizeof log);
+    const char *told = strstr(log, "the deadline after SIGTERM");
+    assert_non_null(told);
+    assert_null(strstr(told + 1, "the deadline after SIGTERM"));
+    world_fini(&w);
+}
+
 /* On the real clock a budget ends too, and with all of it spent. */
 static void test_real_budget(void **unused)
 {
@@ -377,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_iteration_resume), cmocka_unit_test(test_budget),
         cmocka_unit_test(test_real_budget),      cmocka_unit_test(test_axis_refusals),
         cmocka_unit_test(test_absolute),
+        cmocka_unit_test(test_evaluation_put_off), cmocka_unit_test(test_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
