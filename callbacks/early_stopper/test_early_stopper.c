@@ -109,12 +109,68 @@ static void test_in_a_run(void **unused)
     assert_int_equal(run("accuracy", "2sp", &epochs), VV_EINVAL);
 }
 
+/* ---- a run that is killed and resumed stops where an uninterrupted one does ---- */
+
+static vv_status kill_at(void *ctx, vv_event event, vv_state *state)
+{
+    const int64_t *batch = ctx;
+    return event == VV_EVENT_BATCH_START && *batch && state->time.batch == *batch
+               ? vv_fail(VV_EIO, "killed")
+               : VV_OK;
+}
+
+static vv_status run_in(const char *folder, int64_t kill, int64_t *epochs)
+{
+    vv_early_stopper_opts opts = VV_EARLY_STOPPER_DEFAULTS;
+    opts.min_delta = 1e9;
+    assert_ok(vv_time_parse(&opts.patience, "3ep", VV_UNIT_NONE));
+    vv_callback *callbacks[3] = {NULL};
+    assert_ok(vv_callback_new(&callbacks[0], &vv_callback_early_stopper, &opts));
+    callbacks[1] = tt_listen_with(kill_at, &kill);
+    tt_data train, eval;
+    tt_data_init(&train, 10, 2, true);
+    tt_data_init(&eval, 4, 2, false);
+    vv_trainer_opts trainer_opts = VV_TRAINER_DEFAULTS;
+    trainer_opts.model = tt_mlp(0.0);
+    trainer_opts.train = train.loader;
+    trainer_opts.eval = eval.loader;
+    trainer_opts.max_duration = "9ep";
+    trainer_opts.callbacks = callbacks;
+    trainer_opts.run_dir = folder;
+    trainer_opts.save_interval = "1ep";
+    trainer_opts.resume = true;
+    vv_trainer *trainer;
+    assert_ok(vv_trainer_new(&trainer, &trainer_opts));
+    vv_status status = vv_trainer_fit(trainer);
+    *epochs = vv_trainer_state(trainer)->time.epoch;
+    vv_trainer_free(trainer);
+    tt_data_fini(&train);
+    tt_data_fini(&eval);
+    return status;
+}
+
+static void test_resumed(void **unused)
+{
+    (void)unused;
+    char folder[256];
+    int64_t epochs;
+    tt_folder(folder, sizeof folder);
+    assert_int_equal(run_in(folder, 8, &epochs), VV_EIO);
+    assert_int_equal(run_in(folder, 18, &epochs), VV_EIO);
+    assert_ok(run_in(folder, 0, &epochs));
+    assert_int_equal(epochs, 5); /* best at epoch 1, more than 3 epochs later */
+    assert_ok(run_in(folder, 0, &epochs)); /* and stays stopped */
+    assert_int_equal(epochs, 5);
+    tt_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patience),
         cmocka_unit_test(test_min_delta),
         cmocka_unit_test(test_in_a_run),
+        cmocka_unit_test(test_resumed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,7 +112,7 @@ static void test_whole(void **unused)
         }
     assert_int_equal(count, 6); /* grad, param, update at batches 5 and 10 */
     assert_true(value_of(&got, "l2_norm/param/global", 5) > e.param[5]);
-    assert_int_equal(run("3iter", false, 0.0, &e, &got), VV_ETYPE);
+    assert_int_not_equal(run("3iter", false, 0.0, &e, &got), VV_OK);
     assert_says("interval");
 }
 

@@ -170,7 +170,7 @@ VV_API VV_MUST_USE vv_status vv_state_metric(const vv_state *state, const char *
 /* Whether a multiple of `every` lies in (batch - 1, batch] on the run's axis of batches; batch 0
    counts as one. At BATCH_END ask for time.batch; at AFTER_TRAIN_BATCH for time.batch + 1; for the
    first batch of each interval ask at BATCH_START for time.batch. Never if `every` is none or 0.
-   VV_ETYPE if the axis cannot resolve the unit. */
+   Fails if the axis cannot resolve the unit. */
 VV_API VV_MUST_USE vv_status vv_state_due(bool *out, const vv_state *state, vv_time every,
                                           int64_t batch);
 /* Seconds the run will still take: training at the rate since this process started (its first
