@@ -88,10 +88,13 @@ struct vv_trainer_opts {
     vv_recompute recompute; /* VV_RECOMPUTE_AUTO */
 };
 typedef struct vv_trainer_opts vv_trainer_opts;
-/* What is not named is 0, false or NULL. */
+/* In the fields' order, because C++ knows no other before 2020. */
 #define VV_TRAINER_DEFAULTS                                                                        \
-    {.max_duration = "1ep", .eval_interval = "1ep", .scale_schedule_ratio = 1.0,                  \
-     .recompute = VV_RECOMPUTE_AUTO}
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, /* max_duration */ "1ep", NULL, 0.0, NULL, NULL, \
+     0.0, /* eval_interval */ "1ep", {NULL, 0}, NULL, /* scale_schedule_ratio */ 1.0, NULL, false, \
+     NULL, VV_PRECISION_FP32, NULL, /* microbatch */ 0, 0, 0, 0.0, /* run_dir */ NULL, NULL, NULL, \
+     0, /* resume */ false, NULL, false, false, /* profile */ NULL, NULL, NULL, 0,                 \
+     VV_RECOMPUTE_AUTO}
 
 /* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT
    (surgery), loads a checkpoint if asked, resolves the plan; what cannot work fails here. */
