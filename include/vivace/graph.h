@@ -22,9 +22,11 @@ typedef struct vv_backend vv_backend;
 
 typedef enum vv_precision {
     VV_PRECISION_FP32,
-    VV_PRECISION_AMP_BF16, /* conv and matmul in bf16, fp32 accumulation and master weights */
-    VV_PRECISION_BF16,     /* as amp_bf16, and activations between nodes stored in bf16 */
-    VV_PRECISION_AUTO,     /* amp_bf16 where the CPU has the instructions, else fp32 */
+    VV_PRECISION_AMP_BF16, /* conv and matmul in bf16, fp32 accumulation and master weights; what
+                              follows them stays in bf16 until it meets fp32 */
+    VV_PRECISION_BF16,     /* as amp_bf16, but where bf16 meets fp32 activations become bf16 */
+    VV_PRECISION_AUTO,     /* amp_bf16 where the CPU has the instructions, else fp32; a Trainer
+                              measures which is faster */
 } vv_precision;
 
 /* Activation checkpointing: what the forward part computed is dropped and computed again where the

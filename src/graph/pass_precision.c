@@ -6,7 +6,10 @@
  *                  weight gradients stay fp32;
  *   followers      (element-wise, pooling, moving) bf16 if every float operand of full shape is;
  *   norms          take and give bf16 activations, statistics and parameters stay fp32;
- *   all others     (losses, softmax, reductions) get their operands cast back to fp32. */
+ *   all others     (losses, softmax, reductions) get their operands cast back to fp32.
+ *
+ * Precision bf16 stores more: where fp32 and bf16 meet (a residual stream that began in fp32) the
+ * result is bf16, and norms give bf16 whatever they are given. */
 #include "graph/plan.h"
 
 #include <string.h>
@@ -53,6 +56,7 @@ typedef struct pass {
     vvi_plan *plan;
     int *as[2]; /* per value: its copy in f32 / bf16, 0 = none yet, else value + 1 */
     int as_capacity;
+    bool all; /* precision bf16 */
 } pass;
 
 static void set_dtype(vvi_plan *plan, int value, vv_dtype dtype)
@@ -110,6 +114,24 @@ static bool operands_are_half(const vvi_plan *plan, const vvi_instr *instr)
     return some;
 }
 
+/* The same for precision bf16: one of those operands is enough. */
+static bool some_operand_is_half(const vvi_plan *plan, const vvi_instr *instr)
+{
+    for (int k = 0; k < instr->n_in; k++) {
+        int value = instr->in[k];
+        if (value >= 0 && plan->values[value].shape.dtype == VV_BF16 &&
+            (plan->values[value].count > 1 || plan->values[instr->out[0]].count == 1))
+            return true;
+    }
+    return false;
+}
+
+/* Their kernels compute in fp32 registers and take operands of both kinds. */
+static bool takes_both(vv_op op)
+{
+    return op == VV_OP_UNARY || op == VV_OP_UNARY_GRAD || op == VV_OP_BINARY || op == VV_OP_WHERE;
+}
+
 static vv_status cast_all(pass *p, int *at, vv_dtype dtype)
 {
     for (int k = 0; k < p->plan->instrs[*at].n_in; k++)
@@ -140,10 +162,16 @@ static vv_status visit(pass *p, int *at)
                 set_dtype(plan, main_out, VV_BF16);
             return VV_OK;
         }
+        if (p->all && float_out && some_operand_is_half(plan, instr)) {
+            if (!takes_both(instr->op))
+                VV_TRY(cast_all(p, at, VV_BF16));
+            set_dtype(plan, main_out, VV_BF16);
+            return VV_OK;
+        }
         return cast_all(p, at, VV_F32);
     case NORM: {
         /* operands: activations have the rank of the main result, parameters are vectors */
-        bool half = false;
+        bool half = p->all && is_half_or_single(plan, main_out);
         for (int k = 0; k < instr->n_in; k++)
             half = half || (instr->in[k] >= 0 &&
                             plan->values[instr->in[k]].shape.dtype == VV_BF16);
@@ -168,10 +196,10 @@ static vv_status visit(pass *p, int *at)
 }
 
 /* An explicit or implicit cast between equal dtypes is a plain copy: harmless, fused away. */
-vv_status vvi_pass_precision(vvi_plan *plan)
+vv_status vvi_pass_precision(vvi_plan *plan, bool all)
 {
     vv_status status;
-    pass p = {.plan = plan, .as_capacity = plan->value_count};
+    pass p = {.plan = plan, .as_capacity = plan->value_count, .all = all};
     VV_GO(vv_alloc_array(&p.as[0], (size_t)p.as_capacity + 1, sizeof(int)));
     VV_GO(vv_alloc_array(&p.as[1], (size_t)p.as_capacity + 1, sizeof(int)));
     for (int at = 0; at < plan->instr_count; at++)

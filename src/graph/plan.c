@@ -338,7 +338,7 @@ static vv_status build(const vvi_request *r, vvi_plan *plan)
         plan->results[i].value = value_of[r->outs[i]->index * VVI_MAX_OUT];
     plan->result_count = r->out_count;
     if (r->g->opts.precision == VV_PRECISION_AMP_BF16 || r->g->opts.precision == VV_PRECISION_BF16)
-        VV_GO(vvi_pass_precision(plan));
+        VV_GO(vvi_pass_precision(plan, r->g->opts.precision == VV_PRECISION_BF16));
     if (r->g->opts.fuse)
         VV_GO(vvi_pass_fuse_norm(plan));
     VV_GO(build_results(r, plan));

@@ -87,8 +87,9 @@ int vvi_plan_root(const vvi_plan *plan, int value);
 int vvi_plan_uses(const vvi_plan *plan, int value);
 bool vvi_plan_is_result(const vvi_plan *plan, int value);
 void vvi_plan_compact(vvi_plan *plan);
-/* pass_precision.c: conv and matmul in bf16, activations between them too. */
-vv_status vvi_pass_precision(vvi_plan *plan);
+/* pass_precision.c: conv and matmul in bf16, activations between them too; `all`: wherever one
+   operand is bf16. */
+vv_status vvi_pass_precision(vvi_plan *plan, bool all);
 /* pass_fuse_norm.c, pass_fuse_chains.c */
 vv_status vvi_pass_fuse_norm(vvi_plan *plan);
 vv_status vvi_pass_fuse_chains(vvi_plan *plan);
