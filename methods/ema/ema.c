@@ -143,6 +143,7 @@ static void update(vv_method *method, const vv_state *state, int64_t now)
 {
     const vv_ema_opts *opts = method->opts;
     averager *self = method->self;
+    self->loaded = false; /* going back in a run loads without AFTER_LOAD */
     if (!self->started && (double)state->time.batch >= self->start)
         start(self);
     if (!self->started || now % interval_of(opts) != 0)

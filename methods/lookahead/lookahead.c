@@ -39,6 +39,7 @@ static void batch_end(vv_method *method, const vv_state *state)
 {
     const vv_lookahead_opts *opts = method->opts;
     looker *self = method->self;
+    self->loaded = false; /* going back in a run loads without AFTER_LOAD */
     if (state->time.batch % opts->interval == 0) {
         vv_lookahead_update(self->slow, vv_lookahead_share(opts, state->progress));
         method->effect++;

@@ -110,6 +110,7 @@ static vv_status batch_end(vv_method *method, vv_state *state)
     const vv_swa_opts *opts = method->opts;
     averager *self = method->self;
     const double now = (double)state->time.batch;
+    self->loaded = false; /* going back in a run loads without AFTER_LOAD */
     const bool unit_ends =
         !by_epoch(opts) || state->time.batch_in_epoch == state->axis.batches_per_epoch;
     if (!self->completed && now >= self->start && unit_ends)

@@ -390,6 +390,8 @@ static vv_status roll_back_to(vv_trainer *t, const vv_safetensors *file, int64_t
     VV_GO(load_optimizer(t, file, state));
     vv_module_each_param(t->state.model->net, apply_frozen, json_object_get(state, "frozen"));
     VV_GO(load_methods(t, file, state));
+    t->averaged = true; /* as saved */
+    vvi_weights_average(t, false);
 out:
     json_decref(state);
     return status;

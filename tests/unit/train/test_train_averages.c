@@ -179,6 +179,68 @@ static void not_mixed(void **unused)
     }
 }
 
+/* ---- going back ---- */
+
+static mw_weights history[8];
+static int went_back;
+static vv_status go_back(vv_callback *callback, vv_event event, vv_state *state)
+{
+    (void)callback;
+    if (event == VV_EVENT_BATCH_END) {
+        history[state->time.batch] = mw_of(state->model->net);
+        return VV_OK;
+    }
+    if (state->time.batch != 3 || went_back++)
+        return VV_OK;
+    int64_t to;
+    VV_TRY(vv_state_roll_back(state, &to));
+    assert_int_equal(to, 2);
+    const mw_weights now = mw_of(state->model->net);
+    assert_true(mw_equal(&now, &history[2]));
+    return VV_OK;
+}
+
+/* A run that goes back to its last checkpoint goes on from the trained weights of it. */
+static void rolling_back(void **unused)
+{
+    (void)unused;
+    static const vv_callback_desc backer =
+        MW_CALLBACK("backer",
+                    VV_EVENT_BIT(VV_EVENT_AFTER_TRAIN_BATCH) | VV_EVENT_BIT(VV_EVENT_BATCH_END),
+                    go_back);
+    for (int k = 0; k < 2; k++) {
+        mw_data d;
+        vv_trainer *trainer;
+        char dir[256], command[300];
+        mw_path(dir);
+        unlink(dir);
+        mw_open(&d, 12, 6);
+        vv_trainer_opts opts = mw_opts(&d, true, "5ba");
+        vv_method *method = k ? NULL : mw_method("ema", "half_life=1ba");
+        vv_callback *callbacks[2] = {mw_callback(&backer), NULL};
+        if (k) {
+            opts.optimizer_desc = vv_optimizer_find("schedule_free_sgd");
+            opts.optimizer_opts = NULL;
+        }
+        opts.methods = (vv_method_list){&method, k ? 0 : 1};
+        opts.callbacks = callbacks;
+        opts.run_dir = dir;
+        opts.save_interval = "2ba";
+        opts.eval = d.eval;
+        opts.eval_interval = "1ba";
+        went_back = 0;
+        assert_ok(vv_trainer_new(&trainer, &opts));
+        assert_ok(vv_trainer_fit(trainer));
+        assert_int_equal(went_back > 0, 1);
+        assert_true(mw_equal(&history[4], &history[2])); /* the step was left out, too */
+        assert_true(mw_difference(&history[5], &history[4]) > 1e-6);
+        vv_trainer_free(trainer);
+        mw_close(&d);
+        snprintf(command, sizeof command, "rm -rf '%s'", dir);
+        assert_int_equal(system(command), 0);
+    }
+}
+
 /* ---- running statistics ---- */
 
 static vv_status recompute(vv_callback *callback, vv_event event, vv_state *state)
@@ -226,7 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedule_free), cmocka_unit_test(resuming), cmocka_unit_test(not_mixed),
-        cmocka_unit_test(norms),
+        cmocka_unit_test(rolling_back), cmocka_unit_test(norms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
