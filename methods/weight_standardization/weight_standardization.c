@@ -235,8 +235,8 @@ static const vv_field fields[] = {
     {.name = NULL},
 };
 /* What it changes is a convolution for the others no more. */
-static const char *const after[] = {"blurpool", "factorize", "squeeze_excite", "patch_whitening",
-                                    NULL};
+static const char *const after[] = {"blurpool", "dirac_init", "factorize", "patch_whitening",
+                                    "squeeze_excite", NULL};
 
 const vv_method_desc vv_method_weight_standardization = {
     .desc = {.kind = "method",
