@@ -108,9 +108,9 @@ VV_API VV_MUST_USE vv_status vv_trainer_plan(vv_trainer *trainer, vv_str *out);
    expected_usd,
    ... What is not known is null. */
 VV_API VV_MUST_USE vv_status vv_trainer_plan_json(vv_trainer *trainer, vv_str *out);
-/* Times one microbatch of zeros, if that takes about a second at most, so that the plan can say how
-   long the run will take; nothing is trained and nobody hears of it. Methods, the loader, the
-   optimizer's pass and evaluation are not in it. */
+/* Times a microbatch of zeros (fewer rows of it if it is large), which takes about a second, so
+   that the plan can say how long the run will take; nothing is trained and nobody hears of it.
+   Methods, the loader, the optimizer's pass and evaluation are not in it. */
 VV_API VV_MUST_USE vv_status vv_trainer_time_step(vv_trainer *trainer);
 /* Trains up to max_duration (absolute: a resumed or finished run does only what is missing; VV_OK
    and nothing done if nothing is). */
