@@ -22,6 +22,7 @@ static vv_status change_size(vv_method *method, vv_event event, vv_state *state)
     int64_t b = state->time.batch;
     int64_t side = o->any ? 4 + b % 9 : 4 + 4 * (b % 3), rows = o->any ? 1 + b % 16 : BATCH;
     (void)event;
+    rows = rows < batch->count ? rows : batch->count;
     const int64_t shape[4] = {rows, side, side, CHANNELS};
     VV_TRY(vv_tensor_new(&input, VV_F32, 4, shape));
     memcpy(input->data, batch->input->data, input->bytes);
