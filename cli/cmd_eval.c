@@ -6,26 +6,38 @@
 
 #include <vivace/memory.h>
 
+/* "accuracy: 0.9" for the only evaluator, "label/accuracy: 0.9" where there are several; in JSON
+   {"accuracy": 0.9} or {"label": {"accuracy": 0.9}}. */
 static vv_status print_metrics(vv_trainer *trainer, bool json)
 {
-    vv_str line = {0};
-    const vv_metric_desc *const *table = vv_metric_table();
+    vv_str out = {0};
     const vv_state *state = vv_trainer_state(trainer);
-    bool first = true;
-    vv_str_add(&line, json ? "{" : "");
-    for (int i = 0; table[i]; i++) {
-        double value;
-        if (vv_state_metric(state, "eval", table[i]->name, &value) != VV_OK)
-            continue;
-        vv_str_addf(&line, json ? "%s\"%s\": %.9g" : "%s%s: %.6g", first ? "" : json ? ", " : "\n",
-                    table[i]->name, value);
-        first = false;
+    const char *label, *name, *first = NULL, *before = NULL;
+    double value;
+    bool several = false;
+    for (int i = 0; vv_state_metric_at(state, i, &label, &name, &value); i++) {
+        first = first ? first : label;
+        several = several || strcmp(first, label) != 0;
     }
-    vv_str_add(&line, json ? "}\n" : "\n");
-    vv_status status = vv_str_status(&line);
+    vv_str_add(&out, json ? "{" : "");
+    for (int i = 0; vv_state_metric_at(state, i, &label, &name, &value); i++) {
+        const bool next = !before || strcmp(before, label) != 0;
+        if (json && several && next)
+            vv_str_addf(&out, "%s\"%s\": {", before ? "}, " : "", label);
+        else if (i)
+            vv_str_add(&out, json ? ", " : "\n");
+        if (json)
+            vv_str_addf(&out, value == value ? "\"%s\": %.9g" : "\"%s\": null", name, value);
+        else
+            vv_str_addf(&out, "%s%s%s: %.6g", several ? label : "", several ? "/" : "", name,
+                        value);
+        before = label;
+    }
+    vv_str_add(&out, json && several ? "}}\n" : json ? "}\n" : "\n");
+    vv_status status = vv_str_status(&out);
     if (status == VV_OK)
-        fputs(vv_str_text(&line), stdout);
-    vv_str_fini(&line);
+        fputs(vv_str_text(&out), stdout);
+    vv_str_fini(&out);
     return status;
 }
 
@@ -96,7 +108,7 @@ static int predict(int argc, char **argv)
 }
 
 const cli_verb cli_eval = {"eval", "RUN|CHECKPOINT [--recipe FILE] [key=value ...] [--json]",
-                           "Evaluates a run's latest checkpoint on its evaluation set.", eval};
+                           "Evaluates a run's latest checkpoint on its evaluation sets.", eval};
 const cli_verb cli_predict = {"predict", "RUN|CHECKPOINT [--recipe FILE] [key=value ...] [--json]",
                               "Prints the class a trained model gives to each evaluation sample.",
                               predict};

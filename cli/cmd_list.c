@@ -60,7 +60,7 @@ static void print_field(const vv_field *field)
 }
 
 static const char *const kinds[] = {"method",   "model",    "dataset", "optimizer",
-                                    "schedule", "callback", "logger"};
+                                    "schedule", "callback", "logger",  "metric"};
 
 static int describe(int argc, char **argv)
 {
@@ -114,7 +114,7 @@ static int describe(int argc, char **argv)
 }
 
 const cli_verb cli_list = {
-    "list", "methods|models|datasets|optimizers|schedules|callbacks|loggers [--json]",
+    "list", "methods|models|datasets|optimizers|schedules|callbacks|loggers|metrics [--json]",
     "Lists what this build has.", list};
 const cli_verb cli_describe = {"describe", "[KIND] NAME [--json]",
                                "Tells what a method, model, ... does and its settings.", describe};

@@ -133,6 +133,7 @@ VV_API int64_t vv_loader_batch_count(const vv_loader *loader); /* batches per ep
 /* Rows of a full batch, and samples one epoch gives (what drop_last drops is not counted). */
 VV_API int64_t vv_loader_batch_size(const vv_loader *loader);
 VV_API int64_t vv_loader_sample_count(const vv_loader *loader);
+VV_API bool vv_loader_drops_last(const vv_loader *loader); /* an incomplete last batch */
 /* Positions at a batch (0..batch_count; batch_count = the end) of an epoch, at a cost that does not
    depend on the position. */
 VV_API VV_MUST_USE vv_status vv_loader_seek(vv_loader *loader, int64_t epoch, int64_t batch);

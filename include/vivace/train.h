@@ -26,10 +26,14 @@ typedef struct vv_profile_opts {
 } vv_profile_opts;
 #define VV_PROFILE_DEFAULTS {0, 0, 1, 4, 1}
 
-typedef struct vv_eval_set { /* one evaluator */
-    const char *label;       /* "eval" */
-    vv_loader *loader;       /* borrowed */
-    const char *metrics;     /* comma-separated; NULL = accuracy,cross_entropy */
+typedef struct vv_eval_set { /* one evaluator; what is left out is 0 or NULL */
+    const char *label;       /* "eval"; metrics go by label and name */
+    vv_loader *loader;       /* borrowed; must not drop the last batch */
+    const char *metrics;     /* comma-separated; NULL = accuracy,cross_entropy (numbers: mse) */
+    const char *interval;    /* NULL = the trainer's eval_interval */
+    const char *subset;      /* "10ba" or "500sp": the first of the set; NULL = all */
+    int64_t microbatch;      /* 0 = the trainer's eval_microbatch */
+    const vv_metric_desc *const *own_metrics; /* further ones, NULL-ended; or NULL */
 } vv_eval_set;
 
 /* For vv_trainer_opts.microbatch, beside a number of rows. What is chosen is printed in the plan,
@@ -86,6 +90,7 @@ struct vv_trainer_opts {
     int64_t memory_limit;   /* bytes for weights, gradients, optimizer, a batch and a step; 0 = what
                                is free, less a margin */
     vv_recompute recompute; /* VV_RECOMPUTE_AUTO */
+    const char *train_metrics; /* of the training pass, comma-separated; NULL = the loss alone */
 };
 typedef struct vv_trainer_opts vv_trainer_opts;
 /* In the fields' order, because C++ knows no other before 2020. */
@@ -94,7 +99,7 @@ typedef struct vv_trainer_opts vv_trainer_opts;
      0.0, /* eval_interval */ "1ep", {NULL, 0}, NULL, /* scale_schedule_ratio */ 1.0, NULL, false, \
      NULL, VV_PRECISION_FP32, NULL, /* microbatch */ 0, 0, 0, 0.0, /* run_dir */ NULL, NULL, NULL, \
      0, /* resume */ false, NULL, false, false, /* profile */ NULL, NULL, NULL, 0,                 \
-     VV_RECOMPUTE_AUTO}
+     VV_RECOMPUTE_AUTO, NULL}
 
 /* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT
    (surgery), loads a checkpoint if asked, resolves the plan; what cannot work fails here. */

@@ -15,6 +15,7 @@
 #include <vivace/loggers.h>
 #include <vivace/memory.h>
 #include <vivace/methods.h>
+#include <vivace/metrics.h>
 #include <vivace/model.h>
 #include <vivace/models.h>
 #include <vivace/nn.h>

@@ -121,6 +121,11 @@ int64_t vv_loader_batch_size(const vv_loader *loader)
     return loader->opts.batch_size;
 }
 
+bool vv_loader_drops_last(const vv_loader *loader)
+{
+    return loader->opts.drop_last;
+}
+
 int64_t vv_loader_sample_count(const vv_loader *loader)
 {
     return loader->opts.drop_last ? loader->batches * loader->opts.batch_size : loader->count;

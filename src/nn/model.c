@@ -1,7 +1,12 @@
-/* model.c - a classifier: net, loss, and the making of a described model. */
+/* model.c - a model: net, loss, and the making of a described one. */
 #include <vivace/model.h>
 
+#include <math.h>
+#include <string.h>
+
 #include <vivace/memory.h>
+
+#include "graph/node.h"
 
 vv_status vv_classifier_new(vv_model **out, vv_module *net, int64_t classes)
 {
@@ -41,6 +46,25 @@ vv_status vv_classifier_build(vv_model **out, vv_module *net, int64_t classes, u
     return vv_classifier_new(out, net, classes);
 }
 
+vv_status vv_regressor_new(vv_model **out, vv_module *net)
+{
+    vv_model *model = NULL;
+    vv_status status = net ? vv_alloc(&model, sizeof *model)
+                           : vv_fail(VV_EINVAL, "regressor: no net");
+
+    *out = NULL;
+    if (status != VV_OK) {
+        vv_module_free(net);
+        return status;
+    }
+    model->net = net;
+    model->task = VV_TASK_REGRESS;
+    model->ignore_index = -100;
+    model->name = vv_module_type(net)->name;
+    *out = model;
+    return VV_OK;
+}
+
 void vv_model_free(vv_model *model)
 {
     if (!model)
@@ -56,13 +80,50 @@ vv_node *vv_model_loss(const vv_model *model, vv_node *output, vv_node *target)
 
     if (!output || !target)
         return NULL;
+    if (model->task == VV_TASK_REGRESS)
+        return vv_squared_error(vv_model_numbers(output, target), vv_cast(target, VV_F32));
     if (model->class_weights)
         weights = vv_leaf(vv_node_graph(output), model->class_weights);
     return vv_cross_entropy(output, target, weights, model->ignore_index);
 }
 
+/* Dimensions without those of size 1 at the end. */
+static int inner_dims(const vv_node *node)
+{
+    int ndim = vv_node_ndim(node);
+
+    while (ndim > 1 && vv_node_shape(node)[ndim - 1] == 1)
+        ndim--;
+    return ndim;
+}
+
+vv_node *vv_model_numbers(vv_node *output, vv_node *target)
+{
+    char have[96], want[96];
+
+    if (!output || !target)
+        return NULL;
+
+    const int ndim = vv_node_ndim(target), inner = inner_dims(target);
+
+    if (inner != inner_dims(output) ||
+        memcmp(vv_node_shape(output), vv_node_shape(target), (size_t)inner * sizeof(int64_t)))
+        return vvi_node_fail(
+            vv_node_graph(output), VV_ESHAPE,
+            "regression: target %s does not fit output %s; they need one shape, or [N] and [N,1]",
+            vv_shape_text(ndim, vv_node_shape(target), want, sizeof want),
+            vv_shape_text(vv_node_ndim(output), vv_node_shape(output), have, sizeof have));
+    if (vv_node_dtype(output) != VV_F32)
+        output = vv_cast(output, VV_F32);
+    return vv_reshape(output, ndim, vv_node_shape(target));
+}
+
 vv_node *vv_model_dense_target(const vv_model *model, vv_node *output, vv_node *target)
 {
+    if (output && target && model->task != VV_TASK_CLASSIFY)
+        return vvi_node_fail(vv_node_graph(output), VV_EINVAL,
+                             "the model %s gives numbers; only targets that are classes can be "
+                             "smoothed or made soft", model->name ? model->name : "(unnamed)");
     if (!output || !target || vv_dtype_is_float(vv_node_dtype(target)))
         return output ? target : NULL;
 
@@ -83,7 +144,11 @@ vv_node *vv_model_dense_target(const vv_model *model, vv_node *output, vv_node *
 
 vv_status vv_model_check_target(const vv_model *model, const vv_tensor *target)
 {
-    if (vv_dtype_is_float(target->dtype))
+    for (int64_t i = 0; model->task == VV_TASK_REGRESS && i < target->count; i++)
+        if (!isfinite(vv_tensor_get(target, i)))
+            return vv_fail(VV_EINVAL, "the target of row %lld is %g; check the data", (long long)i,
+                           vv_tensor_get(target, i));
+    if (model->task == VV_TASK_REGRESS || vv_dtype_is_float(target->dtype))
         return VV_OK;
     for (int64_t i = 0; i < target->count; i++) {
         const int64_t value = (int64_t)vv_tensor_get(target, i);
@@ -102,6 +167,8 @@ int64_t vv_model_loss_items(const vv_model *model, const vv_tensor *target)
 {
     int64_t items = 0;
 
+    if (model->task == VV_TASK_REGRESS)
+        return target->count;
     if (!vv_dtype_is_float(target->dtype)) {
         for (int64_t i = 0; i < target->count; i++)
             items += (int64_t)vv_tensor_get(target, i) != model->ignore_index;

@@ -21,6 +21,11 @@ static table schedules(void)
     return (table)(const void *)vv_schedule_table();
 }
 
+static table metrics(void)
+{
+    return (table)(const void *)vv_metric_table();
+}
+
 /* The table of a kind, singular or plural; *singular = the kind's name as sentences use it. */
 static table table_of(const char *kind, const char **singular)
 {
@@ -32,7 +37,7 @@ static table table_of(const char *kind, const char **singular)
         {"method", vvi_method_table, NULL},     {"model", vvi_model_table, NULL},
         {"dataset", vvi_dataset_table, NULL},   {"callback", vvi_callback_table, NULL},
         {"logger", vvi_logger_table, NULL},     {"optimizer", NULL, optimizers},
-        {"schedule", NULL, schedules},
+        {"schedule", NULL, schedules},          {"metric", NULL, metrics},
     };
     *singular = "";
     size_t length = kind ? strlen(kind) : 0;
@@ -69,7 +74,7 @@ vv_status vv_registry_find(const vv_desc **out, const char *kind, const char *na
         return vv_fail(
             VV_EINVAL,
             "'%s' is not a kind of thing; kinds are methods, models, datasets, optimizers, "
-            "schedules, callbacks, loggers",
+            "schedules, callbacks, loggers, metrics",
             kind ? kind : "");
     if (!name)
         return vv_fail(VV_EINVAL, "%s: no name was given", singular);

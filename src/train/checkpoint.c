@@ -79,7 +79,7 @@ static void add_evaluators(vv_str *out, const vv_trainer *t)
             const vvi_metric *m = &e->metrics[j];
             if (!m->valid)
                 continue;
-            vv_str_addf(out, "%s\"%s\":{\"value\":", n++ ? "," : "", m->type->name);
+            vv_str_addf(out, "%s\"%s\":{\"value\":", n++ ? "," : "", m->name);
             vvi_json_number(out, m->value);
             vv_str_add(out, ",\"best\":");
             vvi_json_number(out, m->best);
@@ -125,6 +125,8 @@ static vv_status state_json(vv_trainer *t, vv_str *out)
                 (long long)t->save_every.last_batch);
     vv_str_add(out, ",\"train_loss\":");
     vvi_json_number(out, s->train_loss);
+    vv_str_add(out, ",\"train_metrics\":");
+    vvi_train_metrics_save(t, out);
     vv_str_add(out, ",\"eval_seconds\":");
     vvi_json_number(out, t->eval_seconds);
     vv_str_add(out, ",\"wall_seconds\":");

@@ -1,119 +1,79 @@
-/* evaluate.c - evaluation and prediction: each sample once, sums in double, counts in int64. */
+/* evaluate.c - evaluators: each sample once, whatever the batches. */
 #include <math.h>
 #include <string.h>
 
 #include "profile.h"
 
-#define VVI_MAX_METRICS 16
-
-static const char *metric_name_at(const void *ctx, int i)
+/* "10ba" or "500sp" as samples; 0 = all. */
+static vv_status set_subset(vvi_evaluator *e, const char *text)
 {
-    (void)ctx;
-    return vv_metric_table()[i]->name;
-}
-
-static vv_status find_metric(const vv_metric_desc **out, const char *name)
-{
-    *out = vv_metric_find(name);
-    if (*out)
+    vv_time subset;
+    if (!text || !text[0])
         return VV_OK;
-    int count = 0;
-    while (vv_metric_table()[count])
-        count++;
-    int near = vv_nearest(name, metric_name_at, NULL, count);
-    if (near < 0)
-        return vv_fail(VV_ENOTFOUND, "metric \"%s\" does not exist", name);
-    return vv_fail(VV_ENOTFOUND, "metric \"%s\" does not exist; did you mean \"%s\"?", name,
-                   metric_name_at(NULL, near));
-}
-
-static vv_status parse_metrics(vvi_evaluator *e, const char *text)
-{
-    VV_TRY(vv_alloc_array(&e->metrics, VVI_MAX_METRICS, sizeof *e->metrics));
-    while (*text) {
-        char name[64];
-        size_t length = strcspn(text, ",");
-        const char *start = text;
-        text += length + (text[length] == ',');
-        while (length && *start == ' ')
-            start++, length--;
-        while (length && start[length - 1] == ' ')
-            length--;
-        if (length == 0)
-            continue;
-        if (length >= sizeof name)
-            return vv_fail(VV_EINVAL, "metrics: a name of %zu letters is too long", length);
-        memcpy(name, start, length);
-        name[length] = '\0';
-        if (e->metric_count == VVI_MAX_METRICS)
-            return vv_fail(VV_EINVAL, "metrics: more than %d", VVI_MAX_METRICS);
-        VV_TRY(find_metric(&e->metrics[e->metric_count].type, name));
-        e->metrics[e->metric_count++].best_batch = -1;
-    }
-    if (e->metric_count == 0)
-        return vv_fail(VV_EINVAL, "evaluator %s: no metric is named", e->label);
+    VV_TRY(vv_time_parse(&subset, text, VV_UNIT_BATCH));
+    const bool batches = subset.unit == VV_UNIT_BATCH;
+    if ((!batches && subset.unit != VV_UNIT_SAMPLE) || subset.count < 1)
+        return vv_fail(VV_EINVAL, "subset: %s; give batches (10ba) or samples (500sp)", text);
+    const int64_t size = batches ? vv_loader_batch_size(e->loader) : 1;
+    const int64_t all = vv_loader_sample_count(e->loader);
+    e->subset_cut = subset.count > (all + size - 1) / size;
+    e->subset = e->subset_cut || subset.count * size > all ? all : subset.count * size;
     return VV_OK;
 }
 
-vv_status vvi_evaluator_init(vvi_evaluator *out, const char *label, vv_loader *loader,
-                             const char *metrics, const char *interval)
+static vv_status check_loader(const vv_loader *loader)
 {
-    *out = (vvi_evaluator){.loader = loader};
     if (!loader)
-        return vv_fail(VV_EINVAL, "evaluator %s: no loader", label ? label : "eval");
-    VV_TRY(vv_strdup(&out->label, label && label[0] ? label : "eval"));
-    VV_TRY(vv_fail_within(vvi_interval_parse(&out->interval, interval, false), "eval_interval"));
-    return parse_metrics(out, metrics ? metrics : "accuracy,cross_entropy");
+        return vv_fail(VV_EINVAL, "no loader");
+    if (vv_loader_drops_last(loader))
+        return vv_fail(VV_EINVAL,
+                       "its loader leaves out an incomplete last batch; evaluation counts "
+                       "each sample once: make it with drop_last = false");
+    return VV_OK;
+}
+
+static vv_status init(vvi_evaluator *e, const vv_eval_set *set, const char *interval,
+                      const vv_model *model)
+{
+    VV_TRY(check_loader(set->loader));
+    if (set->microbatch < 0)
+        return vv_fail(VV_EINVAL, "microbatch: must not be negative");
+    e->microbatch = set->microbatch;
+    VV_TRY(set_subset(e, set->subset));
+    if (set->interval)
+        interval = set->interval;
+    VV_TRY(vv_fail_within(vvi_interval_parse(&e->interval, interval, false),
+                          set->interval ? "interval" : "eval_interval"));
+    return vvi_metrics_make(&e->metrics, &e->metric_count, set->metrics, set->own_metrics, model);
+}
+
+vv_status vvi_evaluator_init(vvi_evaluator *out, const vv_eval_set *set, const char *interval,
+                             const vv_model *model)
+{
+    *out = (vvi_evaluator){.loader = set->loader};
+    VV_TRY(vv_strdup(&out->label, set->label && set->label[0] ? set->label : "eval"));
+    return vv_fail_within(init(out, set, interval, model), "evaluator %s", out->label);
 }
 
 void vvi_evaluator_fini(vvi_evaluator *e)
 {
     vv_dealloc(e->label);
-    vv_dealloc(e->metrics);
+    vvi_metrics_free(e->metrics, e->metric_count);
     *e = (vvi_evaluator){0};
 }
 
-static void forget_micro(vv_state *s)
-{
-    s->input = s->target = s->output = NULL;
-    vv_batch_free(s->micro);
-    s->micro = NULL;
-}
-
-/* The model's output for rows of the current batch; `before` and `after` fire around it. */
-static vv_status forward_rows(vv_trainer *t, int64_t first, int64_t count, vv_event before,
-                              vv_event after)
-{
-    vv_state *s = &t->state;
-    VV_TRY(vv_batch_rows(&s->micro, s->batch, first, count));
-    s->micro_first = first;
-    vv_graph_reset(t->graph);
-    vv_graph_set_rng(t->graph, s->seed, (uint64_t)s->time.batch, first);
-    vv_graph_set_updates(t->graph, false);
-    s->input = vv_leaf(t->graph, s->micro->input);
-    s->target = vv_leaf(t->graph, s->micro->target);
-    VV_TRY(vvi_engine_fire(t, before));
-    s->output = vv_module_forward(s->model->net, t->graph, s->input);
-    VV_TRY(vvi_engine_fire(t, after));
-    return vv_graph_status(t->graph);
-}
-
 /* All metrics of the microbatch in one run of the graph. */
-static vv_status add_metrics(vv_trainer *t, vvi_evaluator *e)
+static vv_status add_metrics(vv_trainer *t, const vvi_evaluator *e)
 {
-    vv_node *nodes[2 * VVI_MAX_METRICS];
-    for (int i = 0; i < e->metric_count; i++)
-        VV_TRY(e->metrics[i].type->build(t->state.model, t->state.output, t->state.target,
-                                         &nodes[2 * i], &nodes[2 * i + 1]));
+    vv_node *nodes[VV_METRIC_NODES * VVI_MAX_METRICS];
+    int counts[VVI_MAX_METRICS], count = 0, at = 0;
+    for (int i = 0; i < e->metric_count; i++, count += counts[i - 1])
+        VV_TRY(vv_metric_build(e->metrics[i].metric, t->state.output, t->state.target,
+                               nodes + count, &counts[i]));
     VV_TRY(vv_graph_status(t->graph));
-    VV_TRY(vv_eval(t->graph, nodes, 2 * e->metric_count));
-    for (int i = 0; i < e->metric_count; i++) {
-        double sum = 0.0, count = 0.0;
-        VV_TRY(vv_node_item(nodes[2 * i], &sum));
-        VV_TRY(vv_node_item(nodes[2 * i + 1], &count));
-        e->metrics[i].sum += sum;
-        e->metrics[i].count += llround(count);
-    }
+    VV_TRY(vv_eval(t->graph, nodes, count));
+    for (int i = 0; i < e->metric_count; at += counts[i++])
+        VV_TRY(vv_metric_add(e->metrics[i].metric, nodes + at, counts[i]));
     return VV_OK;
 }
 
@@ -122,23 +82,24 @@ static vv_status eval_batch(vv_trainer *t, vvi_evaluator *e)
     vv_state *s = &t->state;
     VV_TRY(vvi_engine_fire(t, VV_EVENT_EVAL_BATCH_START));
     int64_t rows = s->batch->count;
-    int64_t size = t->eval_microbatch > 0 && t->eval_microbatch < rows ? t->eval_microbatch : rows;
+    int64_t size = e->microbatch ? e->microbatch : t->eval_microbatch;
+    size = size > 0 && size < rows ? size : rows;
     for (int64_t first = 0; first < rows; first += size) {
         int64_t count = rows - first < size ? rows - first : size;
-        vv_status status = forward_rows(t, first, count, VV_EVENT_EVAL_BEFORE_FORWARD,
-                                        VV_EVENT_EVAL_AFTER_FORWARD);
+        vv_status status = vvi_forward_rows(t, first, count, VV_EVENT_EVAL_BEFORE_FORWARD,
+                                            VV_EVENT_EVAL_AFTER_FORWARD);
         if (status == VV_OK)
             status = add_metrics(t, e);
-        forget_micro(s);
+        vvi_forget_micro(s);
         VV_TRY(status);
     }
     s->eval_batch++;
     return vvi_engine_fire(t, VV_EVENT_EVAL_BATCH_END);
 }
 
-static void finish_metric(vv_trainer *t, vvi_metric *m)
+static vv_status finish_metric(const vv_trainer *t, vvi_metric *m)
 {
-    m->value = m->count > 0 ? m->sum / (double)m->count : (double)NAN;
+    VV_TRY(vv_metric_value(m->metric, &m->value));
     bool better = !m->valid || isnan(m->best) ||
                   (m->type->higher_is_better ? m->value > m->best : m->value < m->best);
     if (better) {
@@ -146,6 +107,21 @@ static void finish_metric(vv_trainer *t, vvi_metric *m)
         m->best_batch = t->state.time.batch;
     }
     m->valid = true;
+    return VV_OK;
+}
+
+/* The next batch, without what is beyond the subset; NULL at the end. */
+static vv_status next_batch(vv_state *s, const vvi_evaluator *e, int64_t samples)
+{
+    if (e->subset && samples >= e->subset)
+        return VV_OK;
+    VV_TRY(vv_loader_next(e->loader, &s->batch));
+    if (!s->batch || !e->subset || samples + s->batch->count <= e->subset)
+        return VV_OK;
+    vv_batch *whole = s->batch;
+    vv_status status = vv_batch_rows(&s->batch, whole, 0, e->subset - samples);
+    vv_batch_free(whole);
+    return status;
 }
 
 static vv_status eval_batches(vv_trainer *t, vvi_evaluator *e, int64_t *samples)
@@ -153,14 +129,12 @@ static vv_status eval_batches(vv_trainer *t, vvi_evaluator *e, int64_t *samples)
     vv_state *s = &t->state;
     VV_TRY(vvi_engine_fire(t, VV_EVENT_EVAL_START));
     VV_TRY(vv_loader_seek(e->loader, 0, 0));
-    for (int i = 0; i < e->metric_count; i++) {
-        e->metrics[i].sum = 0.0;
-        e->metrics[i].count = 0;
-    }
+    for (int i = 0; i < e->metric_count; i++)
+        vv_metric_reset(e->metrics[i].metric);
     for (;;) {
         if (vvi_interrupted(t))
             return vv_fail(VV_EINTERRUPTED, "stopped by the user");
-        VV_TRY(vv_loader_next(e->loader, &s->batch));
+        VV_TRY(next_batch(s, e, *samples));
         if (!s->batch)
             break;
         *samples += s->batch->count;
@@ -171,7 +145,7 @@ static vv_status eval_batches(vv_trainer *t, vvi_evaluator *e, int64_t *samples)
         VV_TRY(status);
     }
     for (int i = 0; i < e->metric_count; i++)
-        finish_metric(t, &e->metrics[i]);
+        VV_TRY(finish_metric(t, &e->metrics[i]));
     return VV_OK;
 }
 
@@ -187,6 +161,10 @@ static vv_status evaluate(vv_trainer *t, vvi_evaluator *e)
     s->eval_label = e->label;
     s->eval_batch = 0;
     s->eval_batch_count = vv_loader_batch_count(e->loader);
+    if (e->subset) {
+        const int64_t size = vv_loader_batch_size(e->loader);
+        s->eval_batch_count = (e->subset + size - 1) / size;
+    }
     vv_module_set_training(s->model->net, false);
     vv_status status = eval_batches(t, e, &samples);
     double seconds = vv_clock() - start;
@@ -252,12 +230,14 @@ vv_status vv_trainer_eval(vv_trainer *t)
 vv_status vv_state_metric(const vv_state *state, const char *label, const char *name, double *out)
 {
     const vv_trainer *t = state->trainer;
+    if (vvi_train_metrics_label(label))
+        return vvi_train_metrics_get(t, label, name, out);
     for (int i = 0; i < t->evaluator_count; i++) {
         const vvi_evaluator *e = &t->evaluators[i];
         if (strcmp(e->label, label) != 0)
             continue;
         for (int j = 0; j < e->metric_count; j++)
-            if (strcmp(e->metrics[j].type->name, name) == 0) {
+            if (strcmp(e->metrics[j].name, name) == 0) {
                 if (!e->metrics[j].valid)
                     return vv_fail(VV_ESTATE, "metric %s/%s: nothing has been evaluated yet",
                                    label, name);
@@ -269,108 +249,32 @@ vv_status vv_state_metric(const vv_state *state, const char *label, const char *
     return vv_fail(VV_ENOTFOUND, "there is no evaluator %s", label);
 }
 
-/* ---- prediction ---- */
-
-typedef struct parts {
-    vv_tensor **items;
-    int count, capacity;
-} parts;
-
-static vv_status add_part(parts *p, vv_tensor *part)
+bool vv_state_metric_at(const vv_state *state, int i, const char **label, const char **name,
+                        double *value)
 {
-    if (p->count == p->capacity) {
-        int capacity = p->capacity ? 2 * p->capacity : 16;
-        vv_status status = vv_realloc_array(&p->items, (size_t)capacity, sizeof *p->items);
-        if (status != VV_OK) {
-            vv_tensor_free(part);
-            return status;
-        }
-        p->capacity = capacity;
+    const vv_trainer *t = state->trainer;
+    for (int k = 0; i >= 0 && k < t->evaluator_count; i -= t->evaluators[k++].metric_count) {
+        const vvi_evaluator *e = &t->evaluators[k];
+        if (i >= e->metric_count)
+            continue;
+        *label = e->label;
+        *name = e->metrics[i].name;
+        *value = e->metrics[i].valid ? e->metrics[i].value : (double)NAN;
+        return true;
     }
-    p->items[p->count++] = part;
-    return VV_OK;
+    return false;
 }
 
-/* The parts one below the other. */
-static vv_status join_parts(const parts *p, vv_tensor **out)
+void vvi_evaluators_tell(vv_trainer *t)
 {
-    if (p->count == 0)
-        return vv_fail(VV_EINVAL, "vv_trainer_predict: the loader has no samples");
-    const vv_tensor *like = p->items[0];
-    int64_t shape[VV_MAX_DIMS];
-    if (like->ndim < 1)
-        return vv_fail(VV_ESHAPE, "vv_trainer_predict: the model's output has no rows");
-    memcpy(shape, like->shape, sizeof shape);
-    shape[0] = 0;
-    for (int i = 0; i < p->count; i++)
-        shape[0] += p->items[i]->shape[0];
-    VV_TRY(vv_tensor_new(out, VV_F32, like->ndim, shape));
-    char *at = (*out)->data;
-    for (int i = 0; i < p->count; i++) {
-        memcpy(at, p->items[i]->data, p->items[i]->bytes);
-        at += p->items[i]->bytes;
+    for (int i = 0; i < t->evaluator_count; i++) {
+        const vvi_evaluator *e = &t->evaluators[i];
+        if (!e->subset_cut)
+            continue;
+        vv_str text = {0};
+        vv_str_addf(&text, "evaluator %s: the subset is larger than the set; all %lld samples are "
+                           "used", e->label, (long long)e->subset);
+        vv_log_message(&t->state, vv_str_text(&text));
+        vv_str_fini(&text);
     }
-    return VV_OK;
-}
-
-static vv_status predict_batch(vv_trainer *t, parts *p)
-{
-    vv_state *s = &t->state;
-    VV_TRY(vvi_engine_fire(t, VV_EVENT_PREDICT_BATCH_START));
-    int64_t rows = s->batch->count;
-    int64_t size = t->eval_microbatch > 0 && t->eval_microbatch < rows ? t->eval_microbatch : rows;
-    for (int64_t first = 0; first < rows; first += size) {
-        int64_t count = rows - first < size ? rows - first : size;
-        vv_tensor *part = NULL;
-        vv_status status = forward_rows(t, first, count, VV_EVENT_PREDICT_BEFORE_FORWARD,
-                                        VV_EVENT_PREDICT_AFTER_FORWARD);
-        if (status == VV_OK) {
-            vv_node *output = s->output;
-            if (vv_node_dtype(output) != VV_F32)
-                output = vv_cast(output, VV_F32);
-            status = output ? vv_node_keep(output, &part) : vv_graph_status(t->graph);
-        }
-        forget_micro(s);
-        VV_TRY(status);
-        VV_TRY(add_part(p, part));
-    }
-    return vvi_engine_fire(t, VV_EVENT_PREDICT_BATCH_END);
-}
-
-static vv_status predict_batches(vv_trainer *t, vv_loader *loader, parts *p)
-{
-    vv_state *s = &t->state;
-    VV_TRY(vvi_engine_fire(t, VV_EVENT_PREDICT_START));
-    VV_TRY(vv_loader_seek(loader, 0, 0));
-    for (;;) {
-        VV_TRY(vv_loader_next(loader, &s->batch));
-        if (!s->batch)
-            return vvi_engine_fire(t, VV_EVENT_PREDICT_END);
-        vv_status status = predict_batch(t, p);
-        vv_graph_reset(t->graph);
-        vv_batch_free(s->batch);
-        s->batch = NULL;
-        VV_TRY(status);
-    }
-}
-
-vv_status vv_trainer_predict(vv_trainer *t, vv_loader *loader, vv_tensor **out)
-{
-    *out = NULL;
-    if (!loader || t->fitting)
-        return vv_fail(loader ? VV_ESTATE : VV_EINVAL,
-                       "vv_trainer_predict: %s", loader ? "not while fit runs" : "no loader");
-    parts p = {0};
-    bool training = vv_module_training(t->state.model->net);
-    bool averaged = vvi_weights_average(t, true);
-    vv_module_set_training(t->state.model->net, false);
-    vv_status status = predict_batches(t, loader, &p);
-    vv_module_set_training(t->state.model->net, training);
-    vvi_weights_average(t, averaged);
-    if (status == VV_OK)
-        status = join_parts(&p, out);
-    for (int i = 0; i < p.count; i++)
-        vv_tensor_free(p.items[i]);
-    vv_dealloc(p.items);
-    return status;
 }

@@ -112,6 +112,7 @@ static vv_status train_batch(vv_trainer *t, double start)
     vv_timestamp_next_batch(&s->time, samples, samples * s->input_spec.tokens, vv_clock() - start);
     vvi_set_progress(t);
     vvi_estimate_batch(t);
+    VV_TRY(vvi_train_metrics_batch(t));
     VV_TRY(vvi_engine_fire(t, VV_EVENT_BATCH_END));
     vv_batch_free(s->batch);
     s->batch = NULL;
@@ -126,6 +127,7 @@ static vv_status end_epoch(vv_trainer *t)
     vv_state *s = &t->state;
     t->previous = s->time;
     vv_timestamp_next_epoch(&s->time, 0.0);
+    VV_TRY(vvi_train_metrics_epoch(t));
     vvi_profile_instant(t, "train", "epoch_end");
     VV_TRY(vvi_engine_fire(t, VV_EVENT_EPOCH_END));
     VV_TRY(vvi_log_mark(t, "epoch"));

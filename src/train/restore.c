@@ -138,7 +138,7 @@ static vv_status load_evaluators(vv_trainer *t, const json_t *state)
             const json_t *metrics = json_object_get(saved, "metrics");
             for (int k = 0; k < e->metric_count; k++) {
                 vvi_metric *m = &e->metrics[k];
-                const json_t *value = json_object_get(metrics, m->type->name);
+                const json_t *value = json_object_get(metrics, m->name);
                 if (!value)
                     continue;
                 VV_TRY(get_double(value, "value", &m->value));
@@ -185,6 +185,7 @@ static vv_status load_numbers(vv_trainer *t, const json_t *state, bool resuming)
     VV_TRY(load_put_off(t, state));
     VV_TRY(get_int(state, "last_save", &t->save_every.last_batch));
     VV_TRY(get_double(state, "train_loss", &s->train_loss));
+    VV_TRY(vvi_train_metrics_load(t, json_object_get(state, "train_metrics")));
     VV_TRY(get_double(state, "eval_seconds", &t->eval_seconds));
     VV_TRY(get_double(state, "wall_seconds", &t->wall_before));
     const char *seed = json_string_value(json_object_get(state, "seed"));

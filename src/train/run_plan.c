@@ -179,10 +179,12 @@ static void add_evaluation(const vv_trainer *t, vv_str *out)
         vv_str_add(out, "evaluation  none: no evaluation data\n");
     for (int i = 0; i < t->evaluator_count; i++) {
         const vvi_evaluator *e = &t->evaluators[i];
-        vv_str_addf(out, "evaluation  \"%s\", %" PRId64 " samples (", e->label,
-                    vv_loader_sample_count(e->loader));
+        vv_str_addf(out, "evaluation  \"%s\", ", e->label);
+        if (e->subset)
+            vv_str_addf(out, "%" PRId64 " of ", e->subset);
+        vv_str_addf(out, "%" PRId64 " samples (", vv_loader_sample_count(e->loader));
         for (int j = 0; j < e->metric_count; j++)
-            vv_str_addf(out, "%s%s", j ? ", " : "", e->metrics[j].type->name);
+            vv_str_addf(out, "%s%s", j ? ", " : "", e->metrics[j].name);
         vv_str_add(out, ") ");
         add_points(t, &e->interval, out);
     }

@@ -200,7 +200,7 @@ vv_status vvi_log_eval(vv_trainer *t, const vvi_evaluator *e, int64_t samples, d
     VV_TRY(deferred_failure(t));
     for (int i = 0; i < e->metric_count; i++) {
         vv_str name = {0};
-        vv_str_addf(&name, "metrics/%s/%s", e->label, e->metrics[i].type->name);
+        vv_str_addf(&name, "metrics/%s/%s", e->label, e->metrics[i].name);
         vv_status status = vv_str_status(&name);
         if (status == VV_OK)
             status = tell_number(t, vv_str_text(&name), e->metrics[i].value);
@@ -215,7 +215,7 @@ vv_status vvi_log_eval(vv_trainer *t, const vvi_evaluator *e, int64_t samples, d
     vv_str_add_json(&line, e->label);
     vv_str_addf(&line, ",\"eval_samples\":%lld,\"metrics\":{", (long long)samples);
     for (int i = 0; i < e->metric_count; i++) {
-        vv_str_addf(&line, "%s\"%s\":", i ? "," : "", e->metrics[i].type->name);
+        vv_str_addf(&line, "%s\"%s\":", i ? "," : "", e->metrics[i].name);
         vvi_json_number(&line, e->metrics[i].value);
     }
     vv_str_add(&line, "}");

@@ -27,24 +27,23 @@ static vv_status collect_params(vv_trainer *t)
         return VV_OK;
     int capacity = t->param_count;
     VV_TRY(vv_realloc_array(&t->params, (size_t)capacity, sizeof *t->params));
-    VV_TRY(vv_realloc_array(&t->nodes, 2 * (size_t)capacity + 1, sizeof(vv_node *)));
+    VV_TRY(vv_realloc_array(&t->nodes, 2 * (size_t)capacity + VVI_SPARE_NODES, sizeof(vv_node *)));
     t->param_capacity = capacity;
     t->param_count = 0;
     vv_module_each_param(t->state.model->net, count_param, t);
     return VV_OK;
 }
 
-/* Room for the loss's node even where nothing learns. */
+/* Room for the nodes of loss and metrics even where nothing learns. */
 vv_status vvi_step_prepare(vv_trainer *t)
 {
     VV_TRY(collect_params(t));
     if (!t->nodes)
-        VV_TRY(vv_realloc_array(&t->nodes, 1, sizeof(vv_node *)));
+        VV_TRY(vv_realloc_array(&t->nodes, VVI_SPARE_NODES, sizeof(vv_node *)));
     return vv_grads_ensure(t->state.model->net);
 }
 
-/* (1 - w) * a + w * b per row; w is [N], a and b may have more axes. */
-static vv_node *mix_items(vv_node *a, vv_node *b, vv_node *weight)
+vv_node *vvi_mix_items(vv_node *a, vv_node *b, vv_node *weight)
 {
     if (!a || !b || !weight)
         return NULL;
@@ -65,7 +64,7 @@ vv_status vv_state_fold_mix(vv_state *state)
         VV_TRY(vv_model_check_target(state->model, state->micro->target));
     vv_node *a = vv_model_dense_target(state->model, state->output, state->target);
     vv_node *b = vv_model_dense_target(state->model, state->output, state->mix_target);
-    vv_node *mixed = mix_items(a, b, state->mix_weight);
+    vv_node *mixed = vvi_mix_items(a, b, state->mix_weight);
     if (mixed) {
         state->target = mixed;
         state->mix_target = state->mix_weight = NULL;
@@ -79,7 +78,7 @@ vv_node *vvi_loss_items(const vv_trainer *t)
     vv_node *items = vv_model_loss(s->model, s->output, s->target);
     if (!s->mix_target)
         return items;
-    return mix_items(items, vv_model_loss(s->model, s->output, s->mix_target), s->mix_weight);
+    return vvi_mix_items(items, vv_model_loss(s->model, s->output, s->mix_target), s->mix_weight);
 }
 
 /* From BEFORE_FORWARD to AFTER_LOSS: leaves the loss's node in the state. */
@@ -143,6 +142,11 @@ vv_status vvi_step_build(vv_trainer *t, int64_t first, int64_t count, bool updat
     vvi_profile_end(t, began, "build", "build_backward", NULL);
     for (int i = 0; i < t->param_count; i++)
         VV_TRY(vv_bind_output(t->nodes[1 + i], t->params[i]->grad, how));
+    int metric_nodes = 0;
+    t->node_count = 1 + t->param_count;
+    if (updates) /* the metrics of a batch are of its first pass */
+        VV_TRY(vvi_train_metrics_build(t, t->nodes + t->node_count, &metric_nodes));
+    t->node_count += metric_nodes;
     return VV_OK;
 }
 
@@ -151,9 +155,11 @@ static vv_status microbatch(vv_trainer *t, int64_t first, int64_t count, bool up
     vv_status status = VV_OK;
     VV_GO(vvi_step_build(t, first, count, updates, first == 0 ? VV_BIND_WRITE : VV_BIND_ADD));
     const double began = vvi_profile_begin(t);
-    VV_GO(vv_eval(t->graph, t->nodes, 1 + t->param_count));
+    VV_GO(vv_eval(t->graph, t->nodes, t->node_count));
     vvi_profile_run(t, began);
     VV_GO(vv_node_item(t->state.loss, loss));
+    if (updates)
+        VV_GO(vvi_train_metrics_add(t, t->nodes + 1 + t->param_count));
     VV_GO(vvi_engine_fire(t, VV_EVENT_AFTER_BACKWARD));
 out:
     vvi_step_forget(t);
@@ -219,6 +225,7 @@ vv_status vvi_train_step(vv_trainer *t)
     s->grad_norm = (double)NAN;
     s->skip_step = false;
     VV_GO(vvi_engine_fire(t, VV_EVENT_BEFORE_TRAIN_BATCH));
+    vvi_train_metrics_begin(t);
     VV_GO(vvi_step_gradients(t, true, &s->train_loss));
     t->in_step = true;
     status = vvi_engine_fire(t, VV_EVENT_AFTER_TRAIN_BATCH);

@@ -160,11 +160,11 @@ static vv_status plan_step(vv_trainer *t, int64_t rows, vv_bind how, bool run, v
     const vv_tensor *input = s->micro->input;
     out->ndim = input->ndim;
     memcpy(out->shape, input->shape, sizeof out->shape);
-    VV_TRY(vv_graph_plan_cost(t->graph, t->nodes, 1 + t->param_count, &out->cost));
+    VV_TRY(vv_graph_plan_cost(t->graph, t->nodes, t->node_count, &out->cost));
     if (!run)
         return VV_OK;
     double start = vv_clock();
-    VV_TRY(vv_eval(t->graph, t->nodes, 1 + t->param_count));
+    VV_TRY(vv_eval(t->graph, t->nodes, t->node_count));
     out->seconds = vv_clock() - start;
     return VV_OK;
 }

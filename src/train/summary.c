@@ -57,7 +57,7 @@ static void add_metrics(vv_str *out, const vv_trainer *t, bool best)
             const vvi_metric *m = &e->metrics[j];
             if (!m->valid)
                 continue;
-            vv_str_addf(out, "%s\"%s\": ", n++ ? ", " : "", m->type->name);
+            vv_str_addf(out, "%s\"%s\": ", n++ ? ", " : "", m->name);
             if (best)
                 vv_str_add(out, "{\"value\": ");
             vvi_json_number(out, best ? m->best : m->value);

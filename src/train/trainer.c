@@ -127,11 +127,15 @@ static vv_status set_evaluators(vv_trainer *t, const vv_trainer_opts *o)
     int sets = o->eval_sets && o->eval_set_count > 0 ? o->eval_set_count : 0;
     VV_TRY(vv_alloc_array(&t->evaluators, (size_t)sets + 1, sizeof *t->evaluators));
     for (int i = o->eval ? -1 : 0; i < sets; i++) {
-        vv_eval_set set = {"eval", o->eval, NULL};
+        vv_eval_set set = {.label = "eval", .loader = o->eval};
         if (i >= 0)
             set = o->eval_sets[i];
         vvi_evaluator *e = &t->evaluators[t->evaluator_count++];
-        VV_TRY(vvi_evaluator_init(e, set.label, set.loader, set.metrics, o->eval_interval));
+        VV_TRY(vvi_evaluator_init(e, &set, o->eval_interval, t->state.model));
+        if (vvi_train_metrics_label(e->label))
+            return vv_fail(VV_EINVAL,
+                           "eval_sets: the label \"%s\" is that of training's own metrics",
+                           e->label);
         for (int j = 0; j < t->evaluator_count - 1; j++)
             if (strcmp(t->evaluators[j].label, e->label) == 0)
                 return vv_fail(VV_EINVAL, "eval_sets: two are labelled \"%s\"", e->label);
@@ -280,6 +284,7 @@ static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
     VV_GO(copy_text(&t->hardware, o->hardware));
     VV_GO(copy_text(&t->price_note, o->price_note));
     VV_GO(set_evaluators(t, o));
+    VV_GO(vvi_train_metrics_init(t, o->train_metrics));
     VV_GO(vvi_axis_resolve(t, o));
     t->save_keep = o->save_keep;
     status = vvi_interval_parse(&t->save_every, o->save_interval, true);
@@ -306,6 +311,7 @@ static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
     VV_GO(open_loggers(t));
     VV_GO(vvi_engine_fire(t, VV_EVENT_INIT));
     tell_lines(t, &told);
+    vvi_evaluators_tell(t);
     VV_GO(check_effects(t));
     VV_GO(set_optimizer(t, o));
     VV_GO(vvi_size_up(t, o, found));
@@ -376,6 +382,7 @@ void vv_trainer_free(vv_trainer *t)
         vv_schedule_free(t->schedules[i]);
     for (int i = 0; i < t->evaluator_count; i++)
         vvi_evaluator_fini(&t->evaluators[i]);
+    vvi_train_metrics_fini(t);
     vvi_log_close(t);
     vvi_profiler_free(t->profiler);
     vv_graph_free(t->graph);

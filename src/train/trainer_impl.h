@@ -9,6 +9,8 @@
 #include <vivace/safetensors.h>
 #include <vivace/train.h>
 
+struct json_t; /* jansson.h */
+
 /* ---- interval.c: when evaluation and saving are due (spec: trainer.md 3.5) ---- */
 typedef struct vvi_interval {
     vv_time every;
@@ -26,10 +28,11 @@ bool vvi_interval_due(const vvi_interval *interval, vv_event event, const vv_tim
 double vvi_elapsed(const vv_timestamp *now, vv_time max_duration);
 
 /* ---- the parts of a trainer ---- */
+#define VVI_MAX_METRICS 16 /* of one evaluator, or of training */
 typedef struct vvi_metric {
+    vv_metric *metric;
     const vv_metric_desc *type;
-    double sum;
-    int64_t count;
+    const char *name; /* the metric's */
     double value, best;
     int64_t best_batch;
     bool valid; /* value and best hold something */
@@ -56,6 +59,9 @@ typedef struct vvi_evaluator {
     vvi_metric *metrics;
     int metric_count;
     vvi_interval interval;
+    int64_t microbatch; /* 0 = the trainer's */
+    int64_t subset;     /* samples; 0 = all */
+    bool subset_cut;    /* more was asked for than there is */
 } vvi_evaluator;
 
 /* ---- sizing.c: precision, microbatch and memory, decided before step 0 ---- */
@@ -72,6 +78,18 @@ typedef struct vvi_sizing {
     char precision_note[160], microbatch_note[160]; /* why it was chosen; may be "" */
 } vvi_sizing;
 size_t vvi_sizing_needed(const vvi_sizing *sizing);
+
+/* Metrics of training: of the batch, and over the epoch so far. */
+typedef struct vvi_train_metrics {
+    vvi_metric *batch, *epoch;  /* alike; `value` is the last finished batch's and epoch's */
+    int count;
+    int node_counts[VVI_MAX_METRICS]; /* of the microbatch */
+    double loss_sum;           /* of the epoch, and how many items it is of */
+    int64_t loss_items;
+    double loss;               /* mean of the last finished epoch; NaN before */
+} vvi_train_metrics;
+/* Nodes of a step beside parameters and gradients. */
+#define VVI_SPARE_NODES (1 + VV_METRIC_NODES * VVI_MAX_METRICS)
 
 typedef enum vvi_run_status {
     VVI_RUN_RUNNING,
@@ -100,6 +118,7 @@ struct vv_trainer {
     vv_time iteration_length; /* ep, ba or tok; none = the run is one iteration */
 
     vv_loader *train;
+    vvi_train_metrics train_metrics;
     vvi_evaluator *evaluators;
     int evaluator_count;
     vvi_interval save_every;
@@ -139,8 +158,9 @@ struct vv_trainer {
 
     /* the step's scratch: non-frozen parameters, their leaves and gradients */
     vv_param **params;
-    vv_node **nodes; /* 2 * capacity + 1: leaves, then loss and gradients */
+    vv_node **nodes; /* 2 * capacity + VVI_SPARE_NODES: loss, gradients, then leaves or metrics */
     int param_count, param_capacity;
+    int node_count; /* of `nodes` that the step built last evaluates */
     vvi_profiler *profiler; /* NULL = off */
     bool in_step;  /* vv_state_gradients is allowed */
     /* An evaluation that an interruption put off: the event whose it is, VV_EVENT_COUNT = none. */
@@ -183,6 +203,8 @@ vv_status vvi_step_gradients(vv_trainer *trainer, bool updates, double *loss);
 vv_status vvi_train_step(vv_trainer *trainer);
 /* Loss items of the microbatch from state.output, target and the mixture. */
 vv_node *vvi_loss_items(const vv_trainer *trainer);
+/* (1 - w) * a + w * b per row; w is [N], a and b may have more axes. */
+vv_node *vvi_mix_items(vv_node *a, vv_node *b, vv_node *weight);
 /* Lists the parameters that learn and makes room for their gradients. */
 vv_status vvi_step_prepare(vv_trainer *trainer);
 /* Builds the graph of rows [first, first + count) of state.batch: state.micro, .loss and the
@@ -214,9 +236,23 @@ vv_status vvi_size_up(vv_trainer *trainer, const vv_trainer_opts *opts,
 vv_status vvi_measure_precision(vv_trainer *trainer, int64_t microbatch, vv_precision *out);
 vv_status vvi_graph_make(vv_trainer *trainer, vv_precision precision, vv_graph **out);
 
+/* ---- metric_set.c ---- */
+/* names: comma-separated; NULL or "" = the task's usual ones. own: NULL-ended or NULL. */
+vv_status vvi_metrics_make(vvi_metric **out, int *count, const char *names,
+                           const vv_metric_desc *const *own, const vv_model *model);
+void vvi_metrics_free(vvi_metric *metrics, int count);
+
+/* ---- predict.c ---- */
+/* The model's output for rows of the current batch; `before` and `after` fire around it. */
+vv_status vvi_forward_rows(vv_trainer *trainer, int64_t first, int64_t count, vv_event before,
+                           vv_event after);
+void vvi_forget_micro(vv_state *state);
+
 /* ---- evaluate.c ---- */
-vv_status vvi_evaluator_init(vvi_evaluator *out, const char *label, vv_loader *loader,
-                             const char *metrics, const char *interval);
+vv_status vvi_evaluator_init(vvi_evaluator *out, const vv_eval_set *set, const char *interval,
+                             const vv_model *model);
+/* Messages about what evaluators will not do as asked. */
+void vvi_evaluators_tell(vv_trainer *trainer);
 void vvi_evaluator_fini(vvi_evaluator *evaluator);
 /* Runs the evaluators that are due at this event. */
 vv_status vvi_evaluate_due(vv_trainer *trainer, vv_event event);
@@ -225,6 +261,24 @@ vv_status vvi_evaluate_due(vv_trainer *trainer, vv_event event);
 /* Puts the weights that are evaluated and saved into the model (`on`), or the trained ones back;
    returns what was in before, for putting it back. */
 bool vvi_weights_average(vv_trainer *trainer, bool on);
+
+/* ---- train_metrics.c ---- */
+vv_status vvi_train_metrics_init(vv_trainer *trainer, const char *names);
+void vvi_train_metrics_fini(vv_trainer *trainer);
+void vvi_train_metrics_begin(vv_trainer *trainer); /* a batch */
+/* Nodes of the microbatch in the state; `add` reads them once they have run. */
+vv_status vvi_train_metrics_build(vv_trainer *trainer, vv_node **nodes, int *count);
+vv_status vvi_train_metrics_add(vv_trainer *trainer, vv_node *const *nodes);
+/* The batch is done: its values are logged and go into the epoch's. */
+vv_status vvi_train_metrics_batch(vv_trainer *trainer);
+/* The epoch is done: its averages are logged, and the next begins. */
+vv_status vvi_train_metrics_epoch(vv_trainer *trainer);
+/* The epoch so far as one JSON object, and back; labels "train" and "train_epoch". */
+void vvi_train_metrics_save(const vv_trainer *trainer, vv_str *out);
+vv_status vvi_train_metrics_load(vv_trainer *trainer, const struct json_t *saved);
+bool vvi_train_metrics_label(const char *label);
+vv_status vvi_train_metrics_get(const vv_trainer *trainer, const char *label, const char *name,
+                                double *out);
 
 /* ---- checkpoint.c, restore.c, run_folder.c ---- */
 vv_status vvi_checkpoint_write(vv_trainer *trainer, const char *path);

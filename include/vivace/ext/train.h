@@ -3,7 +3,7 @@
 #ifndef VIVACE_EXT_TRAIN_H
 #define VIVACE_EXT_TRAIN_H
 
-#include <vivace/model.h>
+#include <vivace/metrics.h>
 #include <vivace/optim.h>
 #include <vivace/weights.h>
 
@@ -161,10 +161,15 @@ VV_API VV_BORROWED const char *vv_state_run_name(const vv_state *state);
 VV_API VV_BORROWED const char *vv_state_recipe(const vv_state *state);
 /* A reproducible random cursor for a method: a function of (seed, method, batch) only. */
 VV_API vv_rng vv_state_rng(const vv_state *state, const char *stream);
-/* Metric of the last evaluation: label "eval", name "accuracy". VV_ENOTFOUND if no evaluator of
-   that label computes it, VV_ESTATE if it has not been evaluated yet. */
+/* Metric of the last evaluation: label "eval", name "accuracy"; or of training: label "train" (last
+   batch) or "train_epoch" (last epoch's average), name "loss" or one of train_metrics. VV_ENOTFOUND
+   if nobody of that label computes it, VV_ESTATE if there is no value yet. */
 VV_API VV_MUST_USE vv_status vv_state_metric(const vv_state *state, const char *label,
                                              const char *name, double *out);
+/* Metric number i of all evaluators, in order; false past the end. *value is NaN before the first
+   evaluation. */
+VV_API bool vv_state_metric_at(const vv_state *state, int i, VV_BORROWED const char **label,
+                               VV_BORROWED const char **name, double *value);
 
 /* ---- for those who watch a run ---- */
 /* Whether a multiple of `every` lies in (batch - 1, batch] on the run's axis of batches; batch 0

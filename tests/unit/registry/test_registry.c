@@ -9,14 +9,14 @@
 #include <vivace/registry.h>
 
 static const char *const kinds[] = {"method",   "model",    "dataset", "optimizer",
-                                    "schedule", "callback", "logger"};
+                                    "schedule", "callback", "logger",  "metric"};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static void lists_every_kind(void **state)
 {
     (void)state;
     static const char *const known[KINDS] = {"label_smoothing", "mlp",        "synthetic", "sgd",
-                                             "cosine_decay",    "lr_monitor", "jsonl"};
+                                             "cosine_decay",    "lr_monitor", "jsonl",     "miou"};
     for (int k = 0; k < KINDS; k++) {
         char plural[32];
         const vv_desc *desc, *other;
@@ -69,7 +69,7 @@ static void tells_the_nearest_name(void **state)
         char sentence[256];
         snprintf(sentence, sizeof sentence,
                  "'%s' is not a kind of thing; kinds are methods, models, datasets, optimizers, "
-                 "schedules, callbacks, loggers", unknown[i]);
+                 "schedules, callbacks, loggers, metrics", unknown[i]);
         assert_fails(vv_registry_find(&desc, unknown[i], "mlp"), VV_EINVAL);
         assert_string_equal(vv_error(), sentence);
     }

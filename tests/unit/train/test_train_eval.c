@@ -72,7 +72,7 @@ static void test_several(void **unused)
     tt_data all, few;
     tt_data_init(&all, 30, 8, false);
     tt_data_init(&few, 5, 2, false);
-    const vv_eval_set sets[] = {{"few", few.loader, "accuracy"}};
+    const vv_eval_set sets[] = {{.label = "few", .loader = few.loader, .metrics = "accuracy"}};
     vv_trainer *trainer = make(NULL, &all, sets, 1, 0);
     const vv_state *state = vv_trainer_state(trainer);
     double value, again;
@@ -95,8 +95,9 @@ static void test_refusals(void **unused)
     (void)unused;
     tt_data eval;
     tt_data_init(&eval, 5, 2, false);
-    const vv_eval_set wrong[] = {{"eval", eval.loader, "acuracy"}};
-    const vv_eval_set twice[] = {{"a", eval.loader, NULL}, {"a", eval.loader, NULL}};
+    const vv_eval_set wrong[] = {{.loader = eval.loader, .metrics = "acuracy"}};
+    const vv_eval_set twice[] = {{.label = "a", .loader = eval.loader},
+                                 {.label = "a", .loader = eval.loader}};
     vv_trainer_opts opts = VV_TRAINER_DEFAULTS;
     vv_trainer *trainer;
     opts.model = tt_mlp(0.0);
