@@ -181,14 +181,18 @@ int vv_stochastic_depth_matches(vv_module *net)
     return count;
 }
 
+static bool warms_up(const vv_stochastic_depth_opts *o)
+{
+    const vv_time t = o->drop_warmup;
+    return !vv_time_is_none(t) && (t.count > 0 || t.fraction > 0.0);
+}
+
 static vv_status check(const void *opts)
 {
     const vv_stochastic_depth_opts *o = opts;
-    const vv_time t = o->drop_warmup;
-    const bool warm = !vv_time_is_none(t) && (t.count > 0 || t.fraction > 0.0);
     if (!(o->drop_rate >= 0.0 && o->drop_rate <= 1.0))
         return vv_fail(VV_EINVAL, "drop_rate %g is outside [0, 1]", o->drop_rate);
-    if (warm && o->stochastic_method == VV_DEPTH_SAMPLE)
+    if (warms_up(o) && o->stochastic_method == VV_DEPTH_SAMPLE)
         return vv_fail(VV_EINVAL, "drop_warmup works with stochastic_method block only; set it to "
                                   "0dur");
     return VV_OK;
@@ -219,26 +223,35 @@ vv_status vv_apply_stochastic_depth(vv_module *net, const vv_stochastic_depth_op
 
 /* ---- the Trainer's method ---- */
 
-/* Batches of warm-up; 0 = none, or not known. */
-static vv_status warmup_batches(const vv_stochastic_depth_opts *o, const vv_state *state,
-                                double *out)
+/* How far the warm-up is, at least 1 from its end on: by the share of the run, whatever its unit,
+   or by batches. */
+static vv_status warmth(const vv_stochastic_depth_opts *o, const vv_state *state, double *out)
 {
-    *out = 0.0;
-    if (vv_time_is_none(o->drop_warmup) || state->axis.total_batches < 1)
+    double batches;
+    *out = 1.0;
+    if (!warms_up(o))
         return VV_OK;
-    return vv_fail_within(vv_time_to_batches(out, o->drop_warmup, &state->axis), "drop_warmup");
+    if (o->drop_warmup.unit == VV_UNIT_DURATION) {
+        *out = state->progress / o->drop_warmup.fraction;
+        return VV_OK;
+    }
+    VV_TRY(vv_fail_within(vv_time_to_batches(&batches, o->drop_warmup, &state->axis),
+                          "drop_warmup"));
+    *out = (double)state->time.batch / batches;
+    return VV_OK;
 }
 
-/* The rate that batch number `batch` trains with, and that holds until it ends. */
+/* The rate that the coming batch trains with, and that holds until it ends. */
 static vv_status set_rate(const vv_stochastic_depth_opts *o, vv_state *state, bool log)
 {
-    double warm;
-    VV_TRY(warmup_batches(o, state, &warm));
-    const double batch = (double)state->time.batch;
-    const double rate = batch < warm ? batch / warm * o->drop_rate : o->drop_rate;
+    double part;
+    if (!state->train_loader) /* evaluation of what has been trained */
+        return VV_OK;
+    VV_TRY(warmth(o, state, &part));
+    const double rate = part < 1.0 ? part * o->drop_rate : o->drop_rate;
     vv_stochastic_depth_set_rate(state->model->net, rate,
                                  (vv_depth_distribution)o->drop_distribution);
-    if (log && warm > 0.0)
+    if (log && warms_up(o))
         vv_log_metric(state, "stochastic_depth/drop_rate", rate);
     return VV_OK;
 }
@@ -259,8 +272,10 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
 {
     const vv_stochastic_depth_opts *opts = method->opts;
     const int count = vv_stochastic_depth_matches(state->model->net);
-    double warm;
-    VV_TRY(warmup_batches(opts, state, &warm));
+    char text[64];
+    double part;
+    if (state->train_loader)
+        VV_TRY(warmth(opts, state, &part)); /* what cannot be resolved fails here */
     vv_str_addf(line, "leaves out the branches of %d residual block%s, %s, with probability ",
                 count, count == 1 ? "" : "s",
                 opts->stochastic_method == VV_DEPTH_BLOCK ? "for whole batches"
@@ -268,8 +283,9 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
     if (opts->drop_distribution == VV_DEPTH_LINEAR && count > 0)
         vv_str_addf(line, "%g to ", vv_depth_rate_at(opts->drop_rate, VV_DEPTH_LINEAR, 0, count));
     vv_str_addf(line, "%g", opts->drop_rate);
-    if (warm > 0.0)
-        vv_str_addf(line, ", growing from 0 over %g batches", warm);
+    if (warms_up(opts))
+        vv_str_addf(line, ", growing from 0 over %s",
+                    vv_time_text(opts->drop_warmup, text, sizeof text));
     return vv_str_status(line);
 }
 

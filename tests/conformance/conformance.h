@@ -146,13 +146,15 @@ static inline vv_module *plain_net(void)
     return net;
 }
 
-/* ResNet-9 with a group norm, a dropout and a linear layer behind it: each kind of surgery finds
-   something. */
+/* ResNet-9 with a 1x1 convolution before it, a group norm, a dropout and a linear layer behind it:
+   each kind of surgery finds something. */
 static inline vv_module *rich_net(int64_t width)
 {
     vv_module *net, *layer;
     assert_ok(vv_sequential_new(&net));
-    vv_status made = vv_resnet9_new(&layer, 3, 8, width, 1.0);
+    vv_status made = vv_conv2d_new(&layer, 3, 6, 1, NULL, true);
+    push(net, made, layer);
+    made = vv_resnet9_new(&layer, 6, 8, width, 1.0);
     push(net, made, layer);
     made = vv_group_norm_new(&layer, 2, 8, 1e-5);
     push(net, made, layer);
