@@ -51,9 +51,8 @@ bool vvi_mlflow_send(vvi_mlflow *m, const char *what, json_t *list, vv_str *why)
 /* The run exists on the server: made once, or taken up again. */
 bool vvi_mlflow_ensure_run(vvi_mlflow *m, vv_str *why);
 bool vvi_mlflow_send_params(vvi_mlflow *m, vv_str *why);
-/* The file beside the run: its id, and the last step of each name that the server has. */
+/* The file beside the run: its id on the server. */
 void vvi_mlflow_load_state(vvi_mlflow *m);
-void vvi_mlflow_save_state(vvi_mlflow *m);
 /* Only characters that MLflow takes in names. */
 void vvi_mlflow_clean_name(char *name);
 int64_t vvi_mlflow_now_ms(void);

@@ -101,27 +101,18 @@ void vvi_mlflow_load_state(vvi_mlflow *m)
     json_t *state = m->resumed && m->state_path ? json_load_file(m->state_path, 0, NULL) : NULL;
     const char *id = json_string_value(json_object_get(state, "run_id"));
     const char *uri = json_string_value(json_object_get(state, "uri"));
-    if (id && uri && strcmp(uri, m->uri) == 0) {
+    if (id && uri && strcmp(uri, m->uri) == 0)
         snprintf(m->run_id, sizeof m->run_id, "%s", id);
-        m->last_step = json_incref(json_object_get(state, "last_step"));
-        m->params_sent = true;
-    }
     json_decref(state);
-    if (!json_is_object(m->last_step)) {
-        json_decref(m->last_step);
-        m->last_step = json_object();
-    }
+    m->last_step = json_object();
 }
 
-void vvi_mlflow_save_state(vvi_mlflow *m)
+static void save_state(const vvi_mlflow *m)
 {
-    if (!m->state_path)
-        return;
+    json_t *state = json_pack("{s:s, s:s}", "uri", m->uri, "run_id", m->run_id);
     vv_str temp = {0};
-    json_t *state = json_pack("{s:s, s:s, s:O}", "uri", m->uri, "run_id", m->run_id, "last_step",
-                              m->last_step);
-    vv_str_addf(&temp, "%s.tmp", m->state_path);
-    if (state && vv_str_status(&temp) == VV_OK &&
+    vv_str_addf(&temp, "%s.tmp", m->state_path ? m->state_path : "");
+    if (m->state_path && state && vv_str_status(&temp) == VV_OK &&
         json_dump_file(state, vv_str_text(&temp), JSON_INDENT(1)) == 0)
         rename(vv_str_text(&temp), m->state_path);
     json_decref(state);
@@ -186,26 +177,51 @@ static json_t *make_tags(const vvi_mlflow *m)
     return tags;
 }
 
+/* The run of an earlier process: what the server has of it is not sent again. *there = false if
+   somebody deleted it. */
+static bool take_up(vvi_mlflow *m, bool *there, vv_str *why)
+{
+    json_t *answer;
+    vv_str path = {0}, reason = {0};
+    vv_str_addf(&path, "runs/get?run_id=%s", m->run_id);
+    long code = vvi_mlflow_request(m, vv_str_text(&path), NULL, &answer, &reason);
+    const json_t *run = json_object_get(answer, "run"), *data = json_object_get(run, "data");
+    const char *stage =
+        json_string_value(json_object_get(json_object_get(run, "info"), "lifecycle_stage"));
+    *there = code != 404 && !(stage && strcmp(stage, "deleted") == 0);
+    const json_t *metrics = json_object_get(data, "metrics");
+    for (size_t i = 0; *there && i < json_array_size(metrics); i++) {
+        const json_t *one = json_array_get(metrics, i);
+        const char *key = json_string_value(json_object_get(one, "key"));
+        if (key)
+            json_object_set(m->last_step, key, json_object_get(one, "step"));
+    }
+    m->params_sent = *there && json_array_size(json_object_get(data, "params")) > 0;
+    bool good = code == 200;
+    if (!good && *there)
+        vv_str_add(why, vv_str_text(&reason));
+    if (good && *there)
+        good = vvi_mlflow_request(m, "runs/update",
+                                  json_pack("{s:s, s:s}", "run_id", m->run_id, "status", "RUNNING"),
+                                  NULL, why) == 200;
+    json_decref(answer);
+    vv_str_fini(&path);
+    vv_str_fini(&reason);
+    return good;
+}
+
 bool vvi_mlflow_ensure_run(vvi_mlflow *m, vv_str *why)
 {
     if (m->run_id[0] && !m->resumed)
         return true;
-    json_t *answer;
-    if (m->run_id[0]) { /* of an earlier process */
-        vv_str reason = {0};
-        long code = vvi_mlflow_request(m, "runs/update",
-                            json_pack("{s:s, s:s}", "run_id", m->run_id, "status", "RUNNING"), NULL,
-                            &reason);
-        if (code != 404) {
-            vv_str_add(why, vv_str_text(&reason));
-            vv_str_fini(&reason);
-            m->resumed = code != 200;
-            return code == 200;
-        }
-        vv_str_fini(&reason); /* somebody deleted it: a new one */
-        json_object_clear(m->last_step);
-        m->params_sent = false;
+    bool there = false;
+    if (m->run_id[0] && take_up(m, &there, why) && there) {
+        m->resumed = false;
+        return true;
     }
+    if (there)
+        return false;
+    json_t *answer;
     char experiment[64];
     if (!find_experiment(m, experiment, why))
         return false;
@@ -217,11 +233,12 @@ bool vvi_mlflow_ensure_run(vvi_mlflow *m, vv_str *why)
     json_t *info = json_object_get(json_object_get(answer, "run"), "info");
     const char *id = json_string_value(json_object_get(info, "run_id"));
     snprintf(m->run_id, sizeof m->run_id, "%s", code == 200 && id ? id : "");
-    m->resumed = false;
     json_decref(answer);
-    if (m->run_id[0])
-        vvi_mlflow_save_state(m);
-    return m->run_id[0] != '\0';
+    if (!m->run_id[0])
+        return false;
+    m->resumed = false;
+    save_state(m);
+    return true;
 }
 
 /* ---- parameters: the recipe's settings by their dotted names ---- */

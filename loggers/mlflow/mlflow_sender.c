@@ -95,12 +95,9 @@ static bool send_all(vvi_mlflow *m, vv_str *why)
 {
     if (!vvi_mlflow_ensure_run(m, why) || (!m->params_sent && !vvi_mlflow_send_params(m, why)))
         return false;
-    bool any = m->pending.count > 0;
     while (m->pending.count)
         if (!send_metrics(m, why))
             return false;
-    if (any)
-        vvi_mlflow_save_state(m);
     return true;
 }
 

@@ -9,7 +9,7 @@ typedef struct vvi_mlflow vvi_mlflow;
 typedef struct vvi_mlflow_opts {
     const char *uri, *experiment, *run_name, *tags;
     const char *recipe;     /* YAML, sent as parameters; NULL = none */
-    const char *state_path; /* remembers run and steps for a resume; NULL = nowhere */
+    const char *state_path; /* remembers the run for a resume; NULL = nowhere */
     bool resumed;
     double interval;
 } vvi_mlflow_opts;

@@ -29,7 +29,7 @@ typedef struct heard_request {
 
 typedef struct server {
     int fd, port, failures; /* answers that many requests with 500 first */
-    bool know_experiment;
+    bool know_experiment, deleted;
     pthread_t thread;
     pthread_mutex_t lock;
     heard_request heard[512];
@@ -59,9 +59,36 @@ static bool read_request(int fd, char *text, size_t room, char **body)
     return false;
 }
 
+/* runs/get: the last step of each key that was logged, as MLflow tells it. */
+static const char *answer_run(const server *s)
+{
+    static char text[8192];
+    json_t *latest = json_object(), *metrics = json_array();
+    for (int i = 0; i < s->count; i++) {
+        const json_t *list = json_object_get(s->heard[i].body, "metrics");
+        for (size_t k = 0; k < json_array_size(list); k++) {
+            json_t *one = json_array_get(list, k);
+            json_object_set(latest, json_string_value(json_object_get(one, "key")), one);
+        }
+    }
+    const char *key;
+    json_t *one;
+    json_object_foreach(latest, key, one)
+        json_array_append(metrics, one);
+    json_t *run = json_pack("{s:{s:{s:s},s:{s:o,s:[{s:s,s:s}]}}}", "run", "info", "lifecycle_stage",
+                            s->deleted ? "deleted" : "active", "data", "metrics", metrics, "params",
+                            "key", "seed", "value", "17");
+    text[json_dumpb(run, text, sizeof text - 1, JSON_COMPACT)] = '\0';
+    json_decref(run);
+    json_decref(latest);
+    return text;
+}
+
 static const char *answer_to(server *s, const char *path, int *code)
 {
     *code = 200;
+    if (strstr(path, "runs/get"))
+        return answer_run(s);
     if (strstr(path, "experiments/get-by-name")) {
         if (s->know_experiment)
             return "{\"experiment\":{\"experiment_id\":\"7\"}}";
@@ -83,7 +110,7 @@ static void *serve(void *ctx)
         int fd = accept(s->fd, NULL, NULL);
         if (fd < 0)
             return NULL;
-        char *body, path[256] = "", reply[512];
+        char *body, path[256] = "", reply[9000];
         if (read_request(fd, text, sizeof text, &body) && sscanf(text, "%*s %255s", path) == 1) {
             pthread_mutex_lock(&s->lock);
             int code = 500;
@@ -272,11 +299,25 @@ static void test_resume(void **unused)
     server_stop(&s);
     assert_int_equal(count_path(&s, "experiments/create"), 0);
     assert_int_equal(count_path(&s, "runs/create"), 1);
-    assert_string_equal(text_of(s.heard[before].body, "status"), "RUNNING");
-    assert_string_equal(text_of(s.heard[before].body, "run_id"), "abc123");
+    assert_string_equal(s.heard[before].path, "/api/2.0/mlflow/runs/get?run_id=abc123");
+    assert_string_equal(text_of(s.heard[before + 1].body, "status"), "RUNNING");
+    assert_string_equal(text_of(s.heard[before + 1].body, "run_id"), "abc123");
     assert_string_equal(text_of(s.heard[s.count - 1].body, "status"), "FINISHED");
     check_numbers(&s); /* steps 7 and 8 were trained twice, and sent once */
     has_param(&s, "seed", "17");
+    server_forget(&s);
+
+    /* Deleted meanwhile: a new one. */
+    server_start(&s);
+    s.know_experiment = s.deleted = true;
+    snprintf(dir, sizeof dir, "%s/deleted", folder);
+    assert_int_equal(run(&s, dir, &cut), VV_ESTATE);
+    assert_ok(run(&s, dir, NULL));
+    server_stop(&s);
+    assert_int_equal(count_path(&s, "runs/create"), 2);
+    int count;
+    find(&s, "metrics", "test/twice", 12, &count);
+    assert_int_equal(count, 1);
     server_forget(&s);
 }
 
