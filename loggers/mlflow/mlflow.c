@@ -21,6 +21,8 @@ static const vv_field fields[] = {
     {"tags", "key=value,key=value.", VV_FIELD_STRING, offsetof(vv_mlflow_opts, tags), "", 0, 0, NULL},
     {"buffer_seconds", "Seconds between two requests.", VV_FIELD_FLOAT,
      offsetof(vv_mlflow_opts, buffer_seconds), "10", 0.01, 3600, NULL},
+    {"leave_seconds", "Seconds that a run's end waits for what is left to send.", VV_FIELD_FLOAT,
+     offsetof(vv_mlflow_opts, leave_seconds), "10", 0, 3600, NULL},
     {.name = NULL},
 };
 
@@ -91,6 +93,7 @@ static vv_status start(vv_logger *logger, const vv_state *s)
         .state_path = m->state_path,
         .resumed = m->resumed,
         .interval = opts->buffer_seconds,
+        .leave_seconds = opts->leave_seconds,
     };
     vv_status status = vv_str_status(&uri);
     if (status == VV_OK)

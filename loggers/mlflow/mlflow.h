@@ -12,8 +12,9 @@ typedef struct vv_mlflow_opts {
     const char *run_name;     /* "" = the run's own */
     const char *tags;         /* "key=value,key=value" */
     double buffer_seconds;    /* between two requests */
+    double leave_seconds;     /* at the end, for what is left to send */
 } vv_mlflow_opts;
-#define VV_MLFLOW_DEFAULTS {"", "", "", "", 10.0}
+#define VV_MLFLOW_DEFAULTS {"", "", "", "", 10.0, 10.0}
 
 extern VV_API const vv_logger_desc vv_logger_mlflow;
 

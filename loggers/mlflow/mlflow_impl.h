@@ -22,7 +22,7 @@ typedef struct vvi_mlflow_items {
 struct vvi_mlflow {
     char *uri, *experiment, *run_name, *tags, *recipe, *state_path;
     bool resumed;
-    double interval;
+    double interval, leave_seconds;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;

@@ -21,7 +21,7 @@ enum {
     MOST_QUEUED = 500000, /* numbers kept while the server is away; then the oldest go */
     MOST_METRICS = 1000,  /* MLflow's limit of one request */
 };
-#define LEAVING_SECONDS 5.0 /* all requests together, once the run has ended */
+#define STATUS_SECONDS 3.0 /* for the run's status, when the time for numbers is over */
 
 /* ---- lists ---- */
 
@@ -134,6 +134,18 @@ static void wait_for_work(vvi_mlflow *m)
     m->hurry = false;
 }
 
+static bool send_status(vvi_mlflow *m, vv_str *why)
+{
+    pthread_mutex_lock(&m->lock);
+    m->deadline = fmax(m->deadline, vv_clock() + STATUS_SECONDS);
+    pthread_mutex_unlock(&m->lock);
+    return vvi_mlflow_request(m, "runs/update",
+                              json_pack("{s:s, s:s, s:I}", "run_id", m->run_id, "status",
+                                        m->final_status, "end_time",
+                                        (json_int_t)vvi_mlflow_now_ms()),
+                              NULL, why) == 200;
+}
+
 static void *run_sender(void *ctx)
 {
     vvi_mlflow *m = ctx;
@@ -148,11 +160,8 @@ static void *run_sender(void *ctx)
         pthread_mutex_unlock(&m->lock);
         vv_str why = {0};
         bool good = send_all(m, &why);
-        if (good && last)
-            good = vvi_mlflow_request(m, "runs/update",
-                           json_pack("{s:s, s:s, s:I}", "run_id", m->run_id, "status",
-                                     m->final_status, "end_time", (json_int_t)vvi_mlflow_now_ms()),
-                           NULL, &why) == 200;
+        if (last && m->run_id[0])
+            good = send_status(m, &why) && good;
         pthread_mutex_lock(&m->lock);
         if (!good && !m->warned) {
             m->warned = true;
@@ -212,6 +221,7 @@ vv_status vvi_mlflow_start(vvi_mlflow **out, const vvi_mlflow_opts *opts)
     m->resumed = opts->resumed;
     m->hurry = true; /* a server that is not there is told at once */
     m->interval = opts->interval;
+    m->leave_seconds = opts->leave_seconds;
     VV_GO(copy(&m->uri, opts->uri));
     VV_GO(copy(&m->experiment, opts->experiment));
     VV_GO(copy(&m->run_name, opts->run_name));
@@ -271,7 +281,7 @@ void vvi_mlflow_stop(vvi_mlflow *m, const char *status)
         return;
     pthread_mutex_lock(&m->lock);
     m->stop = true;
-    m->deadline = vv_clock() + LEAVING_SECONDS;
+    m->deadline = vv_clock() + m->leave_seconds;
     snprintf(m->final_status, sizeof m->final_status, "%s", status);
     pthread_cond_signal(&m->wake);
     pthread_mutex_unlock(&m->lock);

@@ -1,5 +1,5 @@
 /* mlflow_sender.h - the thread that talks to the tracking server. Nothing here waits for it but
- * vvi_mlflow_stop, and that for a few seconds at most. */
+ * vvi_mlflow_stop, and that for leave_seconds and a little more at most. */
 #ifndef VVI_MLFLOW_SENDER_H
 #define VVI_MLFLOW_SENDER_H
 
@@ -11,7 +11,7 @@ typedef struct vvi_mlflow_opts {
     const char *recipe;     /* YAML, sent as parameters; NULL = none */
     const char *state_path; /* remembers the run for a resume; NULL = nowhere */
     bool resumed;
-    double interval;
+    double interval, leave_seconds;
 } vvi_mlflow_opts;
 
 /* Copies the texts; starts the thread. */

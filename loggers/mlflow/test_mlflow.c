@@ -230,7 +230,7 @@ static vv_status run(const server *s, const char *dir, const logger_cut *cut)
 {
     char uri[64];
     snprintf(uri, sizeof uri, "http://127.0.0.1:%d/", s->port);
-    vv_mlflow_opts opts = {uri, "my experiment", "", "team=red,level=3", 0.05};
+    vv_mlflow_opts opts = {uri, "my experiment", "", "team=red,level=3", 0.05, 60.0};
     vv_logger *loggers[2] = {NULL, NULL};
     assert_ok(vv_logger_new(&loggers[0], &vv_logger_mlflow, &opts));
     return logger_run(loggers, dir, cut);
@@ -360,7 +360,8 @@ static void test_server_that_fails_for_a_while(void **unused)
     s.failures = 4;
     char uri[64];
     snprintf(uri, sizeof uri, "http://127.0.0.1:%d", s.port);
-    vvi_mlflow_opts opts = {.uri = uri, .experiment = "Default", .run_name = "r", .interval = 0.02};
+    vvi_mlflow_opts opts = {.uri = uri, .experiment = "Default", .run_name = "r", .interval = 0.02,
+                            .leave_seconds = 5.0};
     vvi_mlflow *m;
     assert_ok(vvi_mlflow_start(&m, &opts));
     for (int i = 0; i < 1500; i++)
@@ -403,7 +404,8 @@ static void test_no_server(void **unused)
     assert_true(!first || !strstr(first + 1, "\"mlflow: http"));
     test_free(log);
     snprintf(uri, sizeof uri, "http://127.0.0.1:%d", s.port);
-    vvi_mlflow_opts opts = {.uri = uri, .experiment = "Default", .run_name = "r", .interval = 0.02};
+    vvi_mlflow_opts opts = {.uri = uri, .experiment = "Default", .run_name = "r", .interval = 0.02,
+                            .leave_seconds = 5.0};
     vvi_mlflow *m;
     assert_ok(vvi_mlflow_start(&m, &opts));
     assert_true(eventually(warned, m));
