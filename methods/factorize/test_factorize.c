@@ -63,8 +63,9 @@ static double nmse(vv_module *a, vv_module *b, int64_t channels)
         mean += vv_tensor_get(x, i) / (double)x->count;
         square += pow(vv_tensor_get(x, i), 2);
     }
+    const double variance = square - (double)x->count * mean * mean;
     vv_graph_free(graph);
-    return error / (square - (double)x->count * mean * mean);
+    return error / variance;
 }
 
 /* A layer whose weight has rank 3 is met exactly at latent 3; below, the error grows. */
