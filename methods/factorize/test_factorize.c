@@ -55,8 +55,10 @@ static double nmse(vv_module *a, vv_module *b, int64_t channels)
     vv_node *in = image(graph, channels);
     if (vv_module_type(a) == &vv_linear_class)
         in = vv_reshape(in, 2, (const int64_t[]){84, channels});
-    assert_ok(vv_node_value(vv_module_forward(a, graph, in), &x));
-    assert_ok(vv_node_value(vv_module_forward(b, graph, in), &y));
+    vv_node *const both[2] = {vv_module_forward(a, graph, in), vv_module_forward(b, graph, in)};
+    assert_ok(vv_eval(graph, both, 2));
+    assert_ok(vv_node_value(both[0], &x));
+    assert_ok(vv_node_value(both[1], &y));
     assert_true(vv_tensor_same_shape(x, y));
     for (int64_t i = 0; i < x->count; i++) {
         error += pow(vv_tensor_get(x, i) - vv_tensor_get(y, i), 2);
