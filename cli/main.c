@@ -13,7 +13,8 @@
 
 static const cli_verb *const verbs[] = {&cli_train,   &cli_check, &cli_eval,
                                         &cli_predict, &cli_list,  &cli_describe,
-                                        &cli_bench,   &cli_data,  &cli_compare, &cli_export};
+                                        &cli_bench,   &cli_data,  &cli_compare,
+                                        &cli_export,  &cli_checkpoint};
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 static const char *verb_at(const void *ctx, int i)
@@ -143,7 +144,7 @@ static int help(FILE *to)
           "...\n\n",
           to);
     for (int i = 0; i < VERBS; i++)
-        fprintf(to, "  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
+        fprintf(to, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
     fputs("\n`vivace VERB --help` tells how a verb is used.\n", to);
     return to == stdout ? CLI_DONE : CLI_USAGE;
 }

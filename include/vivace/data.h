@@ -140,6 +140,10 @@ VV_API VV_MUST_USE vv_status vv_loader_seek(vv_loader *loader, int64_t epoch, in
 /* *out = next batch, NULL at the end of the epoch; the call after that gives the next epoch's
    first. After a failure the position is unchanged: the same batch may be tried again. */
 VV_API VV_MUST_USE vv_status vv_loader_next(vv_loader *loader, VV_OWNED vv_batch **out);
+/* Order and augmentation are functions of the seed. Setting another forgets the position: seek
+   next. */
+VV_API uint64_t vv_loader_seed(const vv_loader *loader);
+VV_API VV_MUST_USE vv_status vv_loader_set_seed(vv_loader *loader, uint64_t seed);
 /* Seconds the caller has waited in vv_loader_next so far. */
 VV_API double vv_loader_wait_seconds(const vv_loader *loader);
 VV_API VV_BORROWED vv_dataset *vv_loader_dataset(const vv_loader *loader);

@@ -177,6 +177,9 @@ VV_API void vv_graph_describe_plan(const vv_graph *graph, vv_str *out);
 VV_API VV_BORROWED const vv_backend *vv_backend_default(void);
 VV_API VV_BORROWED const vv_backend *vv_backend_find(const char *name); /* "ref", "cpu"; NULL */
 VV_API VV_BORROWED const char *vv_backend_name(const vv_backend *backend);
+/* Appends what the last bits of its numbers depend on: libraries, instructions. Kernels are chosen
+   by fixed rules from shapes and these, so that equal ones give equal bits. */
+VV_API void vv_backend_describe(const vv_backend *backend, vv_str *out);
 /* Whether this CPU has bf16 matrix instructions (AVX512-BF16 or AMX). */
 VV_API bool vv_cpu_has_bf16(void);
 /* Peak arithmetic rate of this machine with vv_threads() threads, measured now (about 0.3 s):

@@ -4,6 +4,8 @@
 
 #include <vivace/data.h>
 #include <vivace/nn.h>
+#include <vivace/safetensors.h>
+#include <vivace/str.h>
 
 VV_BEGIN_DECLS
 
@@ -14,6 +16,15 @@ typedef enum vv_task {
     VV_TASK_REGRESS,  /* numbers; targets numbers */
 } vv_task;
 
+/* How other programs name and store a model's weights in their files, as NULL-ended lists (NULL =
+   none). Files that Vivace wrote ("vivace.version" is among their texts) hold weights as the tree
+   does. Patterns are the shell's; "*" matches anything. */
+typedef struct vv_weight_map {
+    const char *const *prefixes;   /* may stand before a file's names or not: "transformer." */
+    const char *const *transposed; /* matrices stored [in, out]: "*.attn.c_attn.weight" */
+    const char *const *ignored;    /* names in files that the model does not need */
+} vv_weight_map;
+
 struct vv_model {
     vv_module *net;
     vv_task task;
@@ -21,6 +32,7 @@ struct vv_model {
     int64_t ignore_index;     /* class index whose items have no loss; -100 */
     vv_tensor *class_weights; /* f32 [classes] or NULL */
     const char *name;         /* static or the descriptor's */
+    const vv_weight_map *weight_map; /* static; NULL = names are the tree's */
 };
 
 /* A classifier around any module that maps [N,...] to logits [N,classes]. Loss: cross-entropy over
@@ -34,6 +46,15 @@ VV_API VV_MUST_USE vv_status vv_classifier_build(VV_OWNED vv_model **out, VV_TAK
    Loss: squared error. */
 VV_API VV_MUST_USE vv_status vv_regressor_new(VV_OWNED vv_model **out, VV_TAKES vv_module *net);
 VV_API void vv_model_free(VV_TAKES vv_model *model);
+/* Takes the weights (and buffers) from a file by name: the tree's names are PyTorch's. Also with
+   "module." or "_orig_mod." in front, and as weight_map says. Left out without a word: names that
+   begin with "vivace/", and "*.num_batches_tracked". `ignore`: comma-separated patterns of weights
+   that are neither taken nor missed; NULL = none. strict: a weight of the model that the file
+   lacks, or the other way round, is an error; else `told` (may be NULL) gets a sentence and the
+   model keeps its own. Shapes must be equal. *loaded (may be NULL) = tensors taken. A failed load
+   has changed nothing. */
+VV_API VV_MUST_USE vv_status vv_model_load(vv_model *model, const vv_safetensors *file, bool strict,
+                                           const char *ignore, vv_str *told, int *loaded);
 /* Loss of each item, f32 [N] (or [N,...]): an item is a sample, a pixel [N,H,W] or a token.
    Classes: target as in vv_cross_entropy; numbers: as in vv_model_numbers. */
 VV_API vv_node *vv_model_loss(const vv_model *model, vv_node *output, vv_node *target);

@@ -140,6 +140,11 @@ VV_API VV_MUST_USE vv_status vv_optimizer_load(vv_optimizer *optimizer, vv_modul
                                                                         const char *name),
                                                void *ctx);
 
+/* Same, but parameters without saved state start anew. */
+VV_API VV_MUST_USE vv_status vv_optimizer_load_partial(
+    vv_optimizer *optimizer, vv_module *module,
+    const vv_tensor *(*find)(void *ctx, const char *name), void *ctx);
+
 /* Gradients of a tree, frozen parameters left out: allocate (zeroed) where missing; global L2 norm
    in double (the same bits for any number of threads); scale all. */
 VV_API VV_MUST_USE vv_status vv_grads_ensure(vv_module *module);

@@ -17,13 +17,15 @@ VV_API VV_MUST_USE vv_status vv_safetensors_add(vv_safetensors_writer *writer, c
 /* Adds a text to "__metadata__". */
 VV_API VV_MUST_USE vv_status vv_safetensors_add_text(vv_safetensors_writer *writer, const char *key,
                                                      const char *value);
-/* Writes PATH atomically. Checksums go into __metadata__: CRC-32 of all data as "vivace.crc32", of
-   names, types, shapes and texts as "vivace.header_crc32". Wide elements come first, so that every
-   tensor is aligned to its element; otherwise the order is that of adding. */
+/* Writes PATH atomically; packed with zstd if it ends with ".zst". Checksums go into __metadata__:
+   CRC-32 of all data as "vivace.crc32", of names, types, shapes and texts as "vivace.header_crc32".
+   Tensors lie in the order of the format's own library: wide elements first, so that each is
+   aligned to its element, then by name. */
 VV_API VV_MUST_USE vv_status vv_safetensors_write(vv_safetensors_writer *writer, const char *path);
 VV_API void vv_safetensors_writer_free(VV_TAKES vv_safetensors_writer *writer);
 
-/* Opens and validates (header, offsets, sizes; the checksums if there are any). */
+/* Opens and validates (header, offsets, sizes; the checksums if there are any). Files packed with
+   zstd are unpacked. */
 VV_API VV_MUST_USE vv_status vv_safetensors_open(VV_OWNED vv_safetensors **out, const char *path);
 /* Same from memory (used by the fuzz target); the bytes must outlive the object. */
 VV_API VV_MUST_USE vv_status vv_safetensors_open_memory(VV_OWNED vv_safetensors **out,

@@ -44,6 +44,39 @@ typedef struct vv_eval_set { /* one evaluator; what is left out is 0 or NULL */
 /* "8", "0", "auto", "fastest", "fastest_any". */
 VV_API VV_MUST_USE vv_status vv_microbatch_parse(int64_t *out, const char *text);
 
+/* How checkpoints are named, kept and written; all zero = the defaults. */
+typedef enum vv_better { VV_BETTER_AUTO, VV_BETTER_MIN, VV_BETTER_MAX } vv_better;
+typedef struct vv_save_opts {
+    const char *name;        /* of a file, without its ending; NULL = "ep{epoch:04}-ba{batch:08}".
+                                {run_name} {rank} {local_rank} {world_size} {local_world_size}
+                                {node_rank} {iteration} {epoch} {batch} {sample} {token}
+                                {batch_in_epoch} {sample_in_epoch} {token_in_epoch}
+                                {epoch_in_iteration} {batch_in_iteration} {token_in_iteration}
+                                {total_wct} {iteration_wct} {epoch_wct} {batch_wct}; :08 pads with
+                                zeros */
+    const char *latest;      /* link to the newest; NULL = "latest", "none" = no link */
+    int keep_best;           /* kept beside the newest `save_keep`; an evaluation that is among the
+                                best is saved at once */
+    const char *best_metric; /* "accuracy", "eval/accuracy"; NULL = the first there is */
+    vv_better best_mode;     /* which values are better; AUTO = as the metric says */
+    bool weights_only;       /* no state to continue from (an interruption saves all the same) */
+    bool zstd;               /* packed: "NAME.safetensors.zst" */
+    bool overwrite;          /* an earlier run's checkpoints in run_dir give way to the first whole
+                                one of this run */
+} vv_save_opts;
+/* What is taken from a checkpoint; all zero = everything, strictly. Patterns are comma-separated,
+   "*" matches anything; they are compared with "model/fc.weight" (or "fc.weight"), "optimizer",
+   "optimizer/fc.weight.momentum_buffer", "time", "seed", "metrics", "frozen", "methods/NAME",
+   "callbacks/NAME"; "state/" may stand in front. */
+typedef struct vv_load_opts {
+    bool partial;                /* weights that are missing or too many are told, not refused */
+    const char *ignore;          /* patterns of what is left as it is */
+    const char *exclude_methods; /* comma-separated: surgery that is not done again */
+    /* How methods are found by name, so that surgery a checkpoint was made with is done again where
+       the run lacks it: vv_method_find of registry.h. NULL = then it is an error. */
+    vv_status (*find_method)(const vv_method_desc **out, const char *name);
+} vv_load_opts;
+
 struct vv_trainer_opts {
     VV_TAKES vv_model *model;
     VV_TAKES vv_optimizer *optimizer; /* NULL = made from optimizer_desc after surgery */
@@ -81,7 +114,7 @@ struct vv_trainer_opts {
     const char *save_interval;        /* "1ep"; NULL or "" = never; needs run_dir */
     int save_keep;                    /* checkpoints kept; 0 = all */
     bool resume; /* continue from run_dir's latest checkpoint if there is one */
-    const char *load_path;            /* checkpoint to start from */
+    const char *load_path; /* checkpoint or run folder to start from; may hold {run_name} */
     bool load_weights_only;
     bool allow_no_effect;             /* waives the error of a method that matched nothing */
     const vv_profile_opts *profile;   /* NULL = off; else needs run_dir */
@@ -91,6 +124,8 @@ struct vv_trainer_opts {
                                is free, less a margin */
     vv_recompute recompute; /* VV_RECOMPUTE_AUTO */
     const char *train_metrics; /* of the training pass, comma-separated; NULL = the loss alone */
+    vv_save_opts save;
+    vv_load_opts load; /* for load_path, resuming, and vv_trainer_load */
 };
 typedef struct vv_trainer_opts vv_trainer_opts;
 /* In the fields' order, because C++ knows no other before 2020. */
@@ -99,7 +134,8 @@ typedef struct vv_trainer_opts vv_trainer_opts;
      0.0, /* eval_interval */ "1ep", {NULL, 0}, NULL, /* scale_schedule_ratio */ 1.0, NULL, false, \
      NULL, VV_PRECISION_FP32, NULL, /* microbatch */ 0, 0, 0, 0.0, /* run_dir */ NULL, NULL, NULL, \
      0, /* resume */ false, NULL, false, false, /* profile */ NULL, NULL, NULL, 0,                 \
-     VV_RECOMPUTE_AUTO, NULL}
+     VV_RECOMPUTE_AUTO, NULL, /* save */ {NULL, NULL, 0, NULL, VV_BETTER_AUTO, false, false,       \
+     false}, /* load */ {false, NULL, NULL, NULL}}
 
 /* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT
    (surgery), loads a checkpoint if asked, resolves the plan; what cannot work fails here. */
@@ -128,12 +164,21 @@ VV_API VV_MUST_USE vv_status vv_trainer_eval(vv_trainer *trainer);
 /* Outputs (logits) of every sample of a loader, f32 [count, classes]. */
 VV_API VV_MUST_USE vv_status vv_trainer_predict(vv_trainer *trainer, vv_loader *loader,
                                                 VV_OWNED vv_tensor **out);
+/* A checkpoint now. The path may have the placeholders of vv_save_opts; ".zst" at its end packs
+   it. */
 VV_API VV_MUST_USE vv_status vv_trainer_save(vv_trainer *trainer, const char *path);
+VV_API VV_MUST_USE vv_status vv_trainer_save_weights(vv_trainer *trainer, const char *path);
 VV_API VV_MUST_USE vv_status vv_trainer_load(vv_trainer *trainer, const char *path,
                                              bool weights_only);
 /* *out = path of the newest checkpoint that verifies in a run's folder; VV_ENOTFOUND if there is
    none. */
 VV_API VV_MUST_USE vv_status vv_checkpoint_latest(vv_str *out, const char *run_dir);
+/* What a checkpoint holds, for people or as one JSON object. `path`: a file, or a run's folder (its
+   newest whole one). Files of other programs are described as far as they can be. */
+VV_API VV_MUST_USE vv_status vv_checkpoint_inspect(vv_str *out, const char *path, bool json);
+/* Reads a file, or every checkpoint of a run's folder, and checks it: a line each in `out`. *wrong
+   = how many are damaged, the link to the newest included. VV_ENOTFOUND if there is none. */
+VV_API VV_MUST_USE vv_status vv_checkpoint_verify(vv_str *out, int *wrong, const char *path);
 /* Makes fit stop cleanly after the current batch (async-signal-safe): it saves and returns
    VV_EINTERRUPTED. */
 VV_API void vv_trainer_interrupt(vv_trainer *trainer);

@@ -6,7 +6,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <vivace/memory.h>
@@ -40,12 +42,14 @@ static int open_retry(const char *path, int flags, mode_t mode)
     return fd;
 }
 
-static vv_status read_to_end(char **data, size_t *length, int fd, size_t guess, const char *path)
+static vv_status read_to_end(char **data, size_t *length, int fd, size_t guess, size_t limit,
+                             const char *path)
 {
     size_t capacity = guess + 1; /* one more, to see the end without growing */
     VV_TRY(vv_realloc_array(data, capacity, 1));
-    for (;;) {
+    while (*length < limit) {
         size_t room = capacity - *length;
+        room = room < limit - *length ? room : limit - *length;
         if (room == 0) {
             VV_TRY(vv_size_mul(&capacity, capacity, 2));
             VV_TRY(vv_realloc_array(data, capacity, 1));
@@ -66,7 +70,7 @@ static vv_status read_to_end(char **data, size_t *length, int fd, size_t guess, 
     return VV_OK;
 }
 
-vv_status vvi_file_read_all(char **out, size_t *bytes, const char *path)
+vv_status vvi_file_read_head(char **out, size_t *bytes, const char *path, size_t limit)
 {
     *out = NULL;
     if (bytes)
@@ -87,7 +91,7 @@ vv_status vvi_file_read_all(char **out, size_t *bytes, const char *path)
         goto out;
     }
     size_t guess = info.st_size > 0 ? (size_t)info.st_size : 4095;
-    VV_GO(read_to_end(&data, &length, fd, guess, path));
+    VV_GO(read_to_end(&data, &length, fd, guess < limit ? guess : limit, limit, path));
     *out = data;
     data = NULL;
     if (bytes)
@@ -96,6 +100,11 @@ out:
     vv_dealloc(data);
     close(fd);
     return status;
+}
+
+vv_status vvi_file_read_all(char **out, size_t *bytes, const char *path)
+{
+    return vvi_file_read_head(out, bytes, path, SIZE_MAX);
 }
 
 vv_status vvi_file_put(vvi_file *file, const void *data, size_t bytes)
@@ -113,15 +122,26 @@ vv_status vvi_file_put(vvi_file *file, const void *data, size_t bytes)
     return VV_OK;
 }
 
-/* Opens "<path>.tmp-<pid>-<n>", a name nobody else uses; *name is the caller's to free. */
-static vv_status open_temporary(int *fd, char **name, const char *path)
+/* "<path>.tmp-<pid>-<n>", a name nobody else uses; *name has room for it. */
+static void temporary_name(char *name, size_t room, const char *path)
 {
     static _Atomic unsigned next;
+    snprintf(name, room, "%s.tmp-%ld-%u", path, (long)getpid(), atomic_fetch_add(&next, 1));
+}
+
+static vv_status temporary_room(char **name, size_t *room, const char *path)
+{
+    VV_TRY(vv_size_add(room, strlen(path), 48));
+    return vv_alloc(name, *room);
+}
+
+/* Opens a temporary file beside PATH; *name is the caller's to free. */
+static vv_status open_temporary(int *fd, char **name, const char *path)
+{
     size_t room;
-    VV_TRY(vv_size_add(&room, strlen(path), 48));
-    VV_TRY(vv_alloc(name, room));
+    VV_TRY(temporary_room(name, &room, path));
     do {
-        snprintf(*name, room, "%s.tmp-%ld-%u", path, (long)getpid(), atomic_fetch_add(&next, 1));
+        temporary_name(*name, room, path);
         *fd = open_retry(*name, O_WRONLY | O_CREAT | O_EXCL, 0666);
     } while (*fd < 0 && errno == EEXIST);
     return *fd < 0 ? fail_errno("write", path, errno) : VV_OK;
@@ -137,6 +157,14 @@ static vv_status open_folder_of(int *fd, const char *path)
         slash[slash == folder] = '\0';
     *fd = open_retry(slash ? folder : ".", O_RDONLY | O_DIRECTORY, 0);
     vv_dealloc(folder);
+    return VV_OK;
+}
+
+/* Makes a rename last through a power cut. Some file systems cannot fsync a folder: EINVAL. */
+static vv_status sync_folder(int folder, const char *path)
+{
+    if (folder >= 0 && fsync(folder) && errno != EINVAL && errno != EROFS)
+        return fail_errno("write", path, errno);
     return VV_OK;
 }
 
@@ -162,10 +190,7 @@ vv_status vvi_file_write_atomic_with(const char *path, vvi_write_fn *write_conte
         goto out;
     }
     made = false;
-    /* Makes the rename last through a power cut. Some file systems cannot fsync a folder: EINVAL.
-     */
-    if (folder >= 0 && fsync(folder) && errno != EINVAL && errno != EROFS)
-        status = fail_errno("write", path, errno);
+    status = sync_folder(folder, path);
 out:
     if (file.fd >= 0)
         close(file.fd);
@@ -192,6 +217,55 @@ vv_status vvi_file_write_atomic(const char *path, const void *data, size_t bytes
 {
     const span content = {data, bytes};
     return vvi_file_write_atomic_with(path, put_span, &content);
+}
+
+vv_status vvi_link_replace(const char *path, const char *target)
+{
+    vv_status status = VV_OK;
+    int folder = -1, made;
+    char *name = NULL;
+    size_t room;
+    VV_GO(open_folder_of(&folder, path));
+    VV_GO(temporary_room(&name, &room, path));
+    do {
+        temporary_name(name, room, path);
+        made = symlink(target, name);
+    } while (made && errno == EEXIST);
+    if (made && (errno == EPERM || errno == ENOTSUP || errno == ENOSYS)) {
+        status = vvi_file_write_atomic(path, target, strlen(target));
+        goto out;
+    }
+    if (made || rename(name, path)) {
+        status = fail_errno("write", path, errno);
+        if (!made)
+            unlink(name);
+        goto out;
+    }
+    status = sync_folder(folder, path);
+out:
+    if (folder >= 0)
+        close(folder);
+    vv_dealloc(name);
+    return status;
+}
+
+vv_status vvi_room_for(const char *folder, uint64_t bytes)
+{
+    struct statvfs info;
+    struct rlimit limit;
+    const double mib = 1048576.0;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        (uint64_t)limit.rlim_cur < bytes)
+        return vv_fail(VV_EIO, "%s: %.1f MiB are needed, but this process may write files of at "
+                               "most %.1f MiB (ulimit -f)", folder, (double)bytes / mib,
+                       (double)limit.rlim_cur / mib);
+    if (statvfs(folder, &info) || info.f_blocks == 0)
+        return VV_OK; /* unknown */
+    const double room = (double)info.f_bavail * (double)info.f_frsize;
+    if (room < (double)bytes)
+        return vv_fail(VV_EIO, "%s: %.1f MiB are needed, %.1f MiB are free; free some space or "
+                               "choose another folder", folder, (double)bytes / mib, room / mib);
+    return VV_OK;
 }
 
 vv_status vvi_path_join(char **out, const char *folder, const char *name)

@@ -8,6 +8,10 @@
    VV_ENOTFOUND if there is no such file, VV_EIO otherwise. Freed with vv_dealloc. */
 VV_MUST_USE vv_status vvi_file_read_all(VV_OWNED char **out, size_t *bytes, const char *path);
 
+/* Same, at most the first `limit` bytes. */
+VV_MUST_USE vv_status vvi_file_read_head(VV_OWNED char **out, size_t *bytes, const char *path,
+                                         size_t limit);
+
 /* A file being written. */
 typedef struct vvi_file vvi_file;
 VV_MUST_USE vv_status vvi_file_put(vvi_file *file, const void *data, size_t bytes);
@@ -25,6 +29,12 @@ VV_MUST_USE vv_status vvi_path_join(VV_OWNED char **out, const char *folder, con
 VV_MUST_USE vv_status vvi_mkdirs(const char *path);
 bool vvi_exists(const char *path);
 bool vvi_is_folder(const char *path);
+/* Makes PATH a symbolic link to `target` (as seen from PATH's folder), in the place of what PATH
+   was, at once. Where there are no links, PATH becomes a file with the target's name in it. */
+VV_MUST_USE vv_status vvi_link_replace(const char *path, const char *target);
+/* VV_EIO with a sentence if a file of so many bytes is known not to fit into the folder: too little
+   free space, or the process may not write files so large. */
+VV_MUST_USE vv_status vvi_room_for(const char *folder, uint64_t bytes);
 /* Removes a file; one that is not there is no error. */
 VV_MUST_USE vv_status vvi_file_remove(const char *path);
 

@@ -131,6 +131,24 @@ int64_t vv_loader_sample_count(const vv_loader *loader)
     return loader->opts.drop_last ? loader->batches * loader->opts.batch_size : loader->count;
 }
 
+uint64_t vv_loader_seed(const vv_loader *loader)
+{
+    return loader->opts.seed;
+}
+
+vv_status vv_loader_set_seed(vv_loader *loader, uint64_t seed)
+{
+    if (seed == loader->opts.seed)
+        return VV_OK;
+    vvi_prefetch_free(loader->prefetch); /* nobody may read the seed meanwhile */
+    loader->prefetch = NULL;
+    loader->opts.seed = loader->order.seed = seed;
+    loader->transform.seed = seed;
+    loader->order.epoch[0] = loader->order.epoch[1] = -1;
+    loader->epoch = loader->batch = 0;
+    return loader->opts.workers > 0 ? vvi_prefetch_new(&loader->prefetch, loader) : VV_OK;
+}
+
 vv_status vv_loader_seek(vv_loader *loader, int64_t epoch, int64_t batch)
 {
     const int64_t epochs = INT64_MAX / (loader->batches + 1) - 2;

@@ -30,3 +30,9 @@ const char *vv_backend_name(const vv_backend *backend)
 {
     return backend ? backend->name : "none";
 }
+
+void vv_backend_describe(const vv_backend *backend, vv_str *out)
+{
+    if (backend && backend->describe)
+        backend->describe(out);
+}

@@ -17,6 +17,7 @@ typedef struct state_walk {
     /* load */
     const vv_tensor *(*find)(void *ctx, const char *name);
     void *ctx;
+    bool partial;
     vvi_optim_entry *loaded; /* per entry: step and state to come */
 } state_walk;
 
@@ -103,6 +104,25 @@ static vv_status take_tensor(state_walk *walk, const char *path, const char *par
     return VV_OK;
 }
 
+/* Whether everything an entry needs is there. */
+static vv_status has_state(state_walk *walk, const char *path, const vvi_optim_entry *entry,
+                           bool *out)
+{
+    const vv_optimizer_desc *type = walk->optimizer->type;
+    VV_TRY(set_name(walk, path, "step"));
+    const vv_tensor *step = walk->find(walk->ctx, vv_str_text(&walk->name));
+    *out = step != NULL;
+    bool fresh = step && step->dtype == VV_I64 && step->count == 1 &&
+                 *(const int64_t *)step->data == 0;
+    for (int i = 0; *out && !fresh && i < type->state_count; i++) {
+        if (!vvi_optim_uses(walk->optimizer, entry, i))
+            continue;
+        VV_TRY(set_name(walk, path, type->state_names[i]));
+        *out = walk->find(walk->ctx, vv_str_text(&walk->name)) != NULL;
+    }
+    return VV_OK;
+}
+
 static vv_status take_step(state_walk *walk, const char *path, int64_t *out)
 {
     const vv_tensor *step = NULL;
@@ -118,6 +138,11 @@ static vv_status take_entry(state_walk *walk, const char *path, const vvi_optim_
                             vvi_optim_entry *loaded)
 {
     const vv_optimizer_desc *type = walk->optimizer->type;
+    bool there = true;
+    if (walk->partial)
+        VV_TRY(has_state(walk, path, entry, &there));
+    if (!there)
+        return VV_OK;
     VV_TRY(take_step(walk, path, &loaded->step));
     for (int i = 0; loaded->step > 0 && i < type->state_count; i++) {
         if (!vvi_optim_uses(walk->optimizer, entry, i))
@@ -155,10 +180,11 @@ static bool take_param(void *ctx, const char *path, vv_module *owner, vv_param *
     return walk->status == VV_OK;
 }
 
-vv_status vv_optimizer_load(vv_optimizer *optimizer, vv_module *module,
-                            const vv_tensor *(*find)(void *ctx, const char *name), void *ctx)
+static vv_status load(vv_optimizer *optimizer, vv_module *module,
+                      const vv_tensor *(*find)(void *ctx, const char *name), void *ctx,
+                      bool partial)
 {
-    state_walk walk = {.optimizer = optimizer, .find = find, .ctx = ctx};
+    state_walk walk = {.optimizer = optimizer, .find = find, .ctx = ctx, .partial = partial};
     vv_status status = vv_optimizer_check(optimizer, module);
     if (status != VV_OK)
         return status;
@@ -181,4 +207,17 @@ out:
     vv_dealloc(walk.loaded);
     vv_str_fini(&walk.name);
     return status;
+}
+
+vv_status vv_optimizer_load(vv_optimizer *optimizer, vv_module *module,
+                            const vv_tensor *(*find)(void *ctx, const char *name), void *ctx)
+{
+    return load(optimizer, module, find, ctx, false);
+}
+
+vv_status vv_optimizer_load_partial(vv_optimizer *optimizer, vv_module *module,
+                                    const vv_tensor *(*find)(void *ctx, const char *name),
+                                    void *ctx)
+{
+    return load(optimizer, module, find, ctx, true);
 }

@@ -12,6 +12,8 @@
 static const char *const precision_names[] = {"fp32", "amp_bf16", "bf16", "auto", NULL};
 static const char *const recompute_names[] = {"off", "auto", "full", NULL};
 static const char *const backend_names[] = {"auto", "cpu", "ref", NULL};
+static const char *const better_names[] = {"auto", "min", "max", NULL};
+static const char *const compress_names[] = {"none", "zstd", NULL};
 static const vv_field top_fields[] = {
     {.name = "name", .help = "name of the run", .type = VV_FIELD_STRING, .offset = TOP(name), .fallback = ""},
     {.name = "seed", .help = "seed of everything random", .type = VV_FIELD_INT, .offset = TOP(seed), .fallback = "17", .min = 0, .max = 4294967295.0},
@@ -31,6 +33,19 @@ static const vv_field top_fields[] = {
     {.name = "eval_metrics", .help = "metrics, comma-separated", .type = VV_FIELD_STRING, .offset = TOP(eval_metrics), .fallback = "accuracy,cross_entropy"},
     {.name = "save_interval", .help = "time between checkpoints; 0ep = only at the end, none = never", .type = VV_FIELD_TIME, .offset = TOP(save_interval), .fallback = "1ep"},
     {.name = "save_keep", .help = "newest checkpoints kept; 0 = all", .type = VV_FIELD_INT, .offset = TOP(save_keep), .fallback = "2", .min = 0, .max = 1e6},
+    {.name = "save_keep_best", .help = "best checkpoints kept beside the newest, by save_best_metric; an evaluation among them is saved at once", .type = VV_FIELD_INT, .offset = TOP(save_keep_best), .fallback = "0", .min = 0, .max = 1e6},
+    {.name = "save_best_metric", .help = "metric of the best: accuracy, eval/accuracy; empty = the first that is evaluated", .type = VV_FIELD_STRING, .offset = TOP(save_best_metric), .fallback = ""},
+    {.name = "save_best_mode", .help = "which values are better; auto = as the metric says", .type = VV_FIELD_CHOICE, .offset = TOP(save_best_mode), .fallback = "auto", .choices = better_names},
+    {.name = "save_name", .help = "checkpoint's name without ending, with {run_name} {epoch} {batch} {sample} {token} {batch_in_epoch} {total_wct} {rank} ...; {batch:08} pads with zeros", .type = VV_FIELD_STRING, .offset = TOP(save_name), .fallback = "ep{epoch:04}-ba{batch:08}"},
+    {.name = "save_latest", .help = "link to the newest checkpoint; none = no link", .type = VV_FIELD_STRING, .offset = TOP(save_latest), .fallback = "latest"},
+    {.name = "save_weights_only", .help = "checkpoints hold weights only; such a run cannot be continued", .type = VV_FIELD_BOOL, .offset = TOP(save_weights_only), .fallback = "false"},
+    {.name = "save_compress", .help = "how checkpoints are packed", .type = VV_FIELD_CHOICE, .offset = TOP(save_compress), .fallback = "none", .choices = compress_names},
+    {.name = "save_overwrite", .help = "checkpoints of an earlier run in the folder are replaced", .type = VV_FIELD_BOOL, .offset = TOP(save_overwrite), .fallback = "false"},
+    {.name = "load_path", .help = "checkpoint or run folder to start from; may hold {run_name}", .type = VV_FIELD_STRING, .offset = TOP(load_path), .fallback = ""},
+    {.name = "load_weights_only", .help = "take the weights and nothing else", .type = VV_FIELD_BOOL, .offset = TOP(load_weights_only), .fallback = "false"},
+    {.name = "load_strict", .help = "weights that are missing or too many are an error", .type = VV_FIELD_BOOL, .offset = TOP(load_strict), .fallback = "true"},
+    {.name = "load_ignore", .help = "patterns of what is not taken, comma-separated: fc.*, optimizer, callbacks/*", .type = VV_FIELD_STRING, .offset = TOP(load_ignore), .fallback = ""},
+    {.name = "load_exclude_methods", .help = "methods of the checkpoint that are not done again, comma-separated", .type = VV_FIELD_STRING, .offset = TOP(load_exclude_methods), .fallback = ""},
     {.name = "threads", .help = "threads of kernels; 0 = all cores", .type = VV_FIELD_INT, .offset = TOP(threads), .fallback = "0", .min = 0, .max = 4096},
     {.name = "workers", .help = "threads that prepare batches ahead", .type = VV_FIELD_INT, .offset = TOP(workers), .fallback = "1", .min = 0, .max = 256},
     {.name = "limit", .help = "train on only this many samples; 0 = all", .type = VV_FIELD_INT, .offset = TOP(limit), .fallback = "0", .min = 0, .max = 1e15},

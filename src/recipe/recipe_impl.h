@@ -16,7 +16,14 @@ typedef struct vvi_recipe_top {
     int precision; /* vv_precision */
     int recompute; /* vv_recompute */
     int backend;   /* 0 = auto, 1 = cpu, 2 = ref */
-    bool drop_last, allow_no_effect, autoresume;
+    bool drop_last, allow_no_effect;
+    /* checkpoints */
+    const char *save_name, *save_latest, *save_best_metric;
+    const char *load_path, *load_ignore, *load_exclude_methods;
+    int64_t save_keep_best;
+    int save_best_mode; /* vv_better */
+    int save_compress;  /* 0 = none, 1 = zstd */
+    bool save_weights_only, save_overwrite, autoresume, load_weights_only, load_strict;
 } vvi_recipe_top;
 extern const vv_desc vvi_recipe_top_desc;
 extern const vv_desc vvi_transform_desc; /* of a vv_image_transform */

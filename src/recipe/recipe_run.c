@@ -183,6 +183,26 @@ out:
     return status;
 }
 
+static void set_checkpoints(const vv_recipe *r, vv_trainer_opts *o, bool own_file)
+{
+    o->save = (vv_save_opts){
+        .name = r->top.save_name,
+        .latest = r->top.save_latest,
+        .keep_best = (int)r->top.save_keep_best,
+        .best_metric = r->top.save_best_metric,
+        .best_mode = (vv_better)r->top.save_best_mode,
+        .weights_only = r->top.save_weights_only,
+        .zstd = r->top.save_compress == 1,
+        .overwrite = r->top.save_overwrite,
+    };
+    o->load.find_method = vv_method_find;
+    if (own_file) /* what the recipe says is about its load_path */
+        return;
+    o->load.partial = !r->top.load_strict;
+    o->load.ignore = r->top.load_ignore;
+    o->load.exclude_methods = r->top.load_exclude_methods;
+}
+
 static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts *opts)
 {
     taken t = {0};
@@ -231,9 +251,10 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
     o.run_name = r->top.name;
     o.save_interval = interval_text(r->top.save_interval, save_interval, sizeof save_interval);
     o.save_keep = (int)r->top.save_keep;
-    o.resume = opts->resume && r->top.autoresume && opts->run_dir;
-    o.load_path = opts->load_path;
-    o.load_weights_only = opts->load_path != NULL;
+    o.resume = opts->resume && opts->run_dir && r->top.autoresume;
+    o.load_path = opts->load_path ? opts->load_path : r->top.load_path;
+    o.load_weights_only = opts->load_path || r->top.load_weights_only;
+    set_checkpoints(r, &o, opts->load_path != NULL);
     o.allow_no_effect = r->top.allow_no_effect;
     o.profile = r->profiled && opts->run_dir ? &r->profile : NULL;
     o.recipe_text = vv_str_text(&text);

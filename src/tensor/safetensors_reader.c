@@ -12,6 +12,8 @@
 
 #include "base/file.h"
 #include "tensor/safetensors_format.h"
+#include "tensor/safetensors_peek.h"
+#include "tensor/safetensors_zstd.h"
 
 typedef struct entry {
     char *name;
@@ -240,7 +242,9 @@ static vv_status compare_crc(const vv_safetensors *file, const char *of, const c
         return VV_OK;
     return vv_fail(
         VV_EFORMAT,
-        "%s is damaged: the checksum of its %s is %s, but %s was written; use another copy",
+        "%s is damaged: the checksum of its %s is %s, but %s was written; use another copy, or, if "
+        "another program changed it on purpose, have it leave out the texts \"" VVI_DATA_CRC_KEY
+        "\" and \"" VVI_HEADER_CRC_KEY "\" of the metadata",
         file->what, of, found, expected);
 }
 
@@ -331,6 +335,16 @@ static vv_status open_bytes(vv_safetensors **out, const char *what, const char *
     return VV_OK;
 }
 
+/* What a file packed with zstd holds, in the place of `bytes`. */
+static vv_status unpack(char **bytes, size_t *count, const char *what)
+{
+    char *packed = *bytes;
+    *bytes = NULL;
+    vv_status status = vvi_zstd_unpack(bytes, count, packed, *count, SIZE_MAX, what);
+    vv_dealloc(packed);
+    return status;
+}
+
 vv_status vv_safetensors_open(vv_safetensors **out, const char *path)
 {
     char *bytes, what[512];
@@ -338,7 +352,63 @@ vv_status vv_safetensors_open(vv_safetensors **out, const char *path)
     *out = NULL;
     VV_TRY(vvi_file_read_all(&bytes, &count, path));
     snprintf(what, sizeof what, "'%s'", path);
+    if (vvi_zstd_bytes(bytes, count))
+        VV_TRY(unpack(&bytes, &count, what));
     return open_bytes(out, what, bytes, count, bytes);
+}
+
+/* The head of a file: as much as may hold the header, unpacked; at most `limit` bytes of it. */
+static vv_status read_head(char **out, size_t *count, const char *path, size_t limit)
+{
+    /* zstd gives a block (128 KiB at most) only once it has all of it, and data that does not
+       shrink grows a little. */
+    VV_TRY(vvi_file_read_head(out, count, path, limit + limit / 128 + 262144));
+    if (!vvi_zstd_bytes(*out, *count)) {
+        *count = *count < limit ? *count : limit;
+        return VV_OK;
+    }
+    char *packed = *out;
+    vv_status status = vvi_zstd_unpack(out, count, packed, *count, limit, path);
+    vv_dealloc(packed);
+    return status;
+}
+
+vv_status vvi_safetensors_texts(vv_safetensors **out, const char *path)
+{
+    enum { FIRST = 65536 };
+    char *head = NULL, what[512];
+    size_t count;
+    uint64_t length = 0;
+    vv_safetensors *file = NULL;
+    json_t *root = NULL;
+    vv_status status;
+    *out = NULL;
+    snprintf(what, sizeof what, "'%s'", path);
+    VV_GO(vv_alloc(&file, sizeof *file));
+    file->what = what;
+    for (size_t limit = FIRST;; limit = (size_t)length + VVI_SAFETENSORS_LENGTH_BYTES) {
+        VV_GO(read_head(&head, &count, path, limit));
+        if (count >= VVI_SAFETENSORS_LENGTH_BYTES)
+            memcpy(&length, head, sizeof length);
+        if (count < VVI_SAFETENSORS_LENGTH_BYTES || length > VVI_SAFETENSORS_HEADER_MAX ||
+            (limit > FIRST && length > count - VVI_SAFETENSORS_LENGTH_BYTES))
+            VV_GO(REFUSE(file, "its header is cut short"));
+        if (length <= count - VVI_SAFETENSORS_LENGTH_BYTES)
+            break;
+        vv_dealloc(head);
+        head = NULL;
+    }
+    VV_GO(parse_json(file, &root, head + VVI_SAFETENSORS_LENGTH_BYTES, (size_t)length));
+    if (json_object_get(root, VVI_METADATA_KEY))
+        VV_GO(read_texts(file, json_object_get(root, VVI_METADATA_KEY)));
+    file->what = NULL;
+    *out = file;
+    file = NULL;
+out:
+    json_decref(root);
+    vv_dealloc(head);
+    vv_safetensors_close(file);
+    return status;
 }
 
 vv_status vv_safetensors_open_memory(vv_safetensors **out, const void *data, size_t bytes)

@@ -10,11 +10,11 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "tensor/safetensors_format.h"
+#include "tensor/safetensors_zstd.h"
 
 typedef struct entry {
     char *name;
     vv_tensor *tensor;
-    size_t order;   /* in which it was added */
     uint64_t begin; /* within the data; set when written */
 } entry;
 
@@ -75,8 +75,8 @@ vv_status vv_safetensors_add(vv_safetensors_writer *writer, const char *name, vv
     entry *made = &writer->entries[writer->entry_count];
     VV_TRY(vv_strdup(&made->name, name));
     made->tensor = vv_tensor_keep(tensor);
-    made->order = writer->entry_count++;
     made->begin = 0;
+    writer->entry_count++;
     return VV_OK;
 }
 
@@ -102,14 +102,16 @@ vv_status vv_safetensors_add_text(vv_safetensors_writer *writer, const char *key
 }
 
 /* Wide elements first: ranges are packed without gaps, and so every tensor is aligned to its
-   element. Otherwise in the order in which they were added. */
+   element. This is the order of the format's own library, so that a file which it has read and
+   written again, texts and all, still has the checksums it was written with. */
 static int compare_entries(const void *a, const void *b)
 {
+    static const int rank[VV_DTYPE_COUNT] = {
+        [VV_I64] = 6, [VV_F64] = 5, [VV_F32] = 4, [VV_I32] = 3, [VV_BF16] = 2, [VV_U8] = 1,
+    };
     const entry *x = a, *y = b;
-    size_t x_size = vv_dtype_size(x->tensor->dtype), y_size = vv_dtype_size(y->tensor->dtype);
-    if (x_size != y_size)
-        return x_size > y_size ? -1 : 1;
-    return x->order < y->order ? -1 : x->order > y->order;
+    int x_rank = rank[x->tensor->dtype], y_rank = rank[y->tensor->dtype];
+    return x_rank != y_rank ? y_rank - x_rank : strcmp(x->name, y->name);
 }
 
 static void sum_up(vv_safetensors_writer *writer, uint32_t *data_crc, uint32_t *header_crc)
@@ -173,19 +175,36 @@ static vv_status make_header(vv_safetensors_writer *writer, vv_str *out)
 typedef struct content {
     const vv_safetensors_writer *writer;
     const vv_str *header;
+    bool packed;
 } content;
+
+/* Plain bytes, or through zstd. */
+static vv_status put(vvi_file *file, vvi_zstd_writer *zstd, const void *data, size_t bytes)
+{
+    return zstd ? vvi_zstd_put(zstd, data, bytes) : vvi_file_put(file, data, bytes);
+}
 
 static vv_status put_content(vvi_file *file, const void *ctx)
 {
     const content *c = ctx;
-    uint64_t length = c->header->length;
-    VV_TRY(vvi_file_put(file, &length, sizeof length));
-    VV_TRY(vvi_file_put(file, c->header->text, c->header->length));
+    uint64_t length = c->header->length, total = sizeof length + length;
+    vvi_zstd_writer *zstd = NULL;
+    vv_status status;
+    for (size_t i = 0; i < c->writer->entry_count; i++)
+        total += c->writer->entries[i].tensor->bytes;
+    if (c->packed)
+        VV_TRY(vvi_zstd_writer_new(&zstd, file, total));
+    VV_GO(put(file, zstd, &length, sizeof length));
+    VV_GO(put(file, zstd, c->header->text, c->header->length));
     for (size_t i = 0; i < c->writer->entry_count; i++) {
         const vv_tensor *tensor = c->writer->entries[i].tensor;
-        VV_TRY(vvi_file_put(file, tensor->data, tensor->bytes));
+        VV_GO(put(file, zstd, tensor->data, tensor->bytes));
     }
-    return VV_OK;
+    if (zstd)
+        VV_GO(vvi_zstd_end(zstd));
+out:
+    vvi_zstd_writer_free(zstd);
+    return status;
 }
 
 vv_status vv_safetensors_write(vv_safetensors_writer *writer, const char *path)
@@ -195,7 +214,7 @@ vv_status vv_safetensors_write(vv_safetensors_writer *writer, const char *path)
     if (writer->entry_count)
         qsort(writer->entries, writer->entry_count, sizeof(entry), compare_entries);
     VV_GO(make_header(writer, &header));
-    const content c = {writer, &header};
+    const content c = {writer, &header, vvi_zstd_path(path)};
     VV_GO(vvi_file_write_atomic_with(path, put_content, &c));
 out:
     vv_str_fini(&header);

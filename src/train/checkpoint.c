@@ -3,10 +3,8 @@
  * are functions of (seed, clock), so no generator state is needed. */
 #include <string.h>
 
-#include "base/file.h"
-#include "profile.h"
 #include "record.h"
-#include "run_folder.h"
+#include "trainer_impl.h"
 #include "vvi_config.h"
 
 typedef struct sink {
@@ -102,27 +100,56 @@ static bool add_frozen(void *ctx, const char *path, vv_module *owner, vv_param *
     return vv_str_status(out) == VV_OK;
 }
 
+void vvi_machine_json(const vv_trainer *t, vv_str *out)
+{
+    vv_str about = {0};
+    vv_backend_describe(t->backend, &about);
+    vv_str_addf(out, "\"version\":\"%s\",\"backend\":\"%s\",\"library\":", VVI_VERSION,
+                vv_backend_name(t->backend));
+    vv_str_add_json(out, vv_str_text(&about));
+    vv_str_addf(out, ",\"precision\":\"%s\",\"threads\":%d,\"kernels\":\"fixed rules\"",
+                vvi_precision_name(t->state.precision), vv_threads());
+    vv_str_fini(&about);
+}
+
+/* The sampler: order and augmentation are functions of its seed, the epoch and the position. */
+static void add_data(vv_str *out, const vv_trainer *t)
+{
+    if (!t->train)
+        return;
+    vv_str_addf(out,
+                ",\"data\":{\"samples\":%lld,\"batch_size\":%lld,\"batches_per_epoch\":%lld,"
+                "\"seed\":\"%llu\"}",
+                (long long)vv_loader_dataset(t->train)->count,
+                (long long)vv_loader_batch_size(t->train),
+                (long long)vv_loader_batch_count(t->train),
+                (unsigned long long)vv_loader_seed(t->train));
+}
+
 /* Everything that is not a tensor. */
-static vv_status state_json(vv_trainer *t, vv_str *out)
+static vv_status state_json(vv_trainer *t, vv_str *out, bool weights_only)
 {
     const vv_state *s = &t->state;
     char duration[64];
-    int64_t log_bytes;
-    VV_TRY(vvi_log_sync(t, &log_bytes));
-    vv_str_add(out, "{\"format\":1,");
+    int64_t log_bytes = -1;
+    if (!weights_only)
+        VV_TRY(vvi_log_sync(t, &log_bytes));
+    vv_str_addf(out, "{\"format\":1,\"full\":%s,", weights_only ? "false" : "true");
     add_clock(out, "time", &s->time);
     if (t->put_off != VV_EVENT_COUNT) {
         vv_str_addf(out, ",\"put_off\":\"%s\",", vv_event_name(t->put_off));
         add_clock(out, "previous", &t->previous);
     }
+    vv_str_add(out, ",\"run_name\":");
+    vv_str_add_json(out, t->run_name ? t->run_name : "");
     vv_str_addf(out, ",\"seed\":\"%llu\",\"max_duration\":\"%s\",\"precision\":\"%s\"",
                 (unsigned long long)s->seed,
                 vv_time_text(t->max_duration, duration, sizeof duration),
                 vvi_precision_name(s->precision));
     vv_str_addf(out, ",\"microbatch\":%lld", (long long)t->microbatch);
-    vv_str_addf(out, ",\"finished\":%s,\"stopped\":%s,\"last_save\":%lld",
+    vv_str_addf(out, ",\"finished\":%s,\"stopped\":%s,\"last_save\":%lld,\"saves\":%lld",
                 t->finished ? "true" : "false", t->stopped ? "true" : "false",
-                (long long)t->save_every.last_batch);
+                (long long)t->save_every.last_batch, (long long)t->saver.saves);
     vv_str_add(out, ",\"train_loss\":");
     vvi_json_number(out, s->train_loss);
     vv_str_add(out, ",\"train_metrics\":");
@@ -142,11 +169,41 @@ static vv_status state_json(vv_trainer *t, vv_str *out)
                 s->optimizer ? vv_optimizer_type(s->optimizer)->desc.name : "");
     add_methods(out, t);
     add_evaluators(out, t);
+    vv_str_add(out, ",\"machine\":{");
+    vvi_machine_json(t, out);
+    vv_str_add(out, "}");
+    add_data(out, t);
     vv_str_add(out, ",\"frozen\":[");
     VV_TRY(vv_str_status(out));
     vv_module_each_param(s->model->net, add_frozen, out);
     vv_str_add(out, "]}");
     return vv_str_status(out);
+}
+
+/* What the folder's keeper wants to know without reading more than this. */
+static vv_status add_saved(const vv_trainer *t, vv_safetensors_writer *writer, bool weights_only)
+{
+    vv_str json = {0};
+    double value;
+    vv_str_addf(&json, "{\"batch\":%lld,\"epoch\":%lld,\"order\":%lld,\"full\":%s",
+                (long long)t->state.time.batch, (long long)vvi_saver_facts(t).time.epoch,
+                (long long)t->saver.saves, weights_only ? "false" : "true");
+    if (vvi_saver_value(t, &value)) {
+        const vvi_evaluator *e = &t->evaluators[t->saver.evaluator];
+        vv_str name = {0};
+        vv_str_addf(&name, "%s/%s", e->label, e->metrics[t->saver.metric].name);
+        vv_str_add(&json, ",\"metric\":");
+        vv_str_add_json(&json, vv_str_text(&name));
+        vv_str_add(&json, ",\"value\":");
+        vvi_json_number(&json, value);
+        vv_str_fini(&name);
+    }
+    vv_str_add(&json, "}");
+    vv_status status = vv_str_status(&json);
+    if (status == VV_OK)
+        status = vv_safetensors_add_text(writer, "vivace.saved", vv_str_text(&json));
+    vv_str_fini(&json);
+    return status;
 }
 
 static vv_status add_records(vv_trainer *t, vv_safetensors_writer *writer, vv_record **records)
@@ -180,14 +237,15 @@ static vv_status add_records(vv_trainer *t, vv_safetensors_writer *writer, vv_re
     return VV_OK;
 }
 
-static vv_status add_texts(vv_trainer *t, vv_safetensors_writer *writer)
+static vv_status add_texts(vv_trainer *t, vv_safetensors_writer *writer, bool weights_only)
 {
     vv_str json = {0};
-    vv_status status = state_json(t, &json);
+    vv_status status = state_json(t, &json, weights_only);
     if (status == VV_OK)
         status = vv_safetensors_add_text(writer, "vivace.state", vv_str_text(&json));
     vv_str_fini(&json);
     VV_TRY(status);
+    VV_TRY(add_saved(t, writer, weights_only));
     VV_TRY(vv_safetensors_add_text(writer, "format", "pt"));
     VV_TRY(vv_safetensors_add_text(writer, "vivace.version", VVI_VERSION));
     if (t->recipe_text)
@@ -195,7 +253,7 @@ static vv_status add_texts(vv_trainer *t, vv_safetensors_writer *writer)
     return VV_OK;
 }
 
-vv_status vvi_checkpoint_write(vv_trainer *t, const char *path)
+vv_status vvi_checkpoint_write(vv_trainer *t, const char *path, bool weights_only)
 {
     vv_state *s = &t->state;
     vv_status status = VV_OK;
@@ -208,13 +266,14 @@ vv_status vvi_checkpoint_write(vv_trainer *t, const char *path)
     sink weights = {writer, "", VV_OK};
     vv_module_each_state(s->model->net, add_tensor, &weights);
     VV_GO(weights.status);
-    if (s->optimizer) {
+    if (s->optimizer && !weights_only) {
         sink state = {writer, "vivace/optimizer/", VV_OK};
         VV_GO(vv_optimizer_each_state(s->optimizer, s->model->net, add_tensor, &state));
         VV_GO(state.status);
     }
-    VV_GO(add_records(t, writer, records));
-    VV_GO(add_texts(t, writer));
+    if (!weights_only)
+        VV_GO(add_records(t, writer, records));
+    VV_GO(add_texts(t, writer, weights_only));
     VV_GO(vv_safetensors_write(writer, path));
 out:
     for (int i = 0; records && i < record_count; i++)
@@ -223,71 +282,4 @@ out:
     vv_safetensors_writer_free(writer);
     vvi_weights_average(t, averaged);
     return vv_fail_within(status, "checkpoint %s", path);
-}
-
-vv_status vv_trainer_save(vv_trainer *t, const char *path)
-{
-    if (!path || !path[0])
-        return vv_fail(VV_EINVAL, "vv_trainer_save: no path");
-    return vvi_checkpoint_write(t, path);
-}
-
-/* Removes the oldest beyond `save_keep`, never the newest. */
-static vv_status rotate(const vv_trainer *t)
-{
-    if (t->save_keep <= 0)
-        return VV_OK;
-    vvi_checkpoint_list list;
-    VV_TRY(vvi_checkpoint_list_read(&list, t->checkpoint_dir));
-    vv_status status = VV_OK;
-    char *path = NULL;
-    for (int i = t->save_keep; i < list.count; i++) {
-        VV_GO(vvi_path_join(&path, t->checkpoint_dir, list.items[i].text));
-        VV_GO(vvi_file_remove(path));
-        vv_dealloc(path);
-        path = NULL;
-    }
-out:
-    vv_dealloc(path);
-    vvi_checkpoint_list_fini(&list);
-    return status;
-}
-
-vv_status vvi_checkpoint_save(vv_trainer *t)
-{
-    vv_status status = VV_OK;
-    char *path = NULL, *latest = NULL;
-    /* Full epochs by the count of batches: one name per position, on both sides of an epoch's
-       end. */
-    int64_t batch = t->state.time.batch;
-    vvi_checkpoint_name name;
-    vvi_checkpoint_name_at(batch / t->state.axis.batches_per_epoch, batch, &name);
-    t->save_every.last_batch = batch;
-    VV_GO(vvi_path_join(&path, t->checkpoint_dir, name.text));
-    VV_GO(vvi_path_join(&latest, t->checkpoint_dir, "latest"));
-    VV_GO(vvi_checkpoint_write(t, path));
-    /* The pointer moves only once the file is whole and on disk. */
-    vv_str text = {0};
-    vv_str_addf(&text, "%s\n", name.text);
-    status = vv_str_status(&text);
-    if (status == VV_OK)
-        status = vvi_file_write_atomic(latest, vv_str_text(&text), text.length);
-    vv_str_fini(&text);
-    if (status == VV_OK)
-        status = rotate(t);
-out:
-    vv_dealloc(path);
-    vv_dealloc(latest);
-    return status;
-}
-
-vv_status vvi_checkpoint_due(vv_trainer *t, vv_event event)
-{
-    if (!t->checkpoint_dir || !vvi_interval_due(&t->save_every, event, &t->previous, &t->state.time,
-                                                t->state.max_duration, &t->state.axis))
-        return VV_OK;
-    const double began = vvi_profile_begin(t);
-    VV_TRY(vvi_checkpoint_save(t));
-    vvi_profile_end(t, began, "checkpoint", "save", NULL);
-    return vvi_summary_write(t, VVI_RUN_RUNNING);
 }

@@ -4,43 +4,153 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "base/file.h"
+#include "tensor/safetensors_peek.h"
 #include "trainer_impl.h"
 
-void vvi_checkpoint_name_at(int64_t epoch, int64_t batch, vvi_checkpoint_name *out)
+size_t vvi_checkpoint_stem(const char *name)
 {
-    out->epoch = epoch;
-    out->batch = batch;
-    snprintf(out->text, sizeof out->text, "ep%04" PRId64 "-ba%08" PRId64 ".safetensors", epoch,
-             batch);
+    static const char *const endings[] = {".safetensors", ".safetensors.zst"};
+    size_t length = strlen(name);
+    for (int i = 0; i < 2; i++) {
+        size_t n = strlen(endings[i]);
+        if (length > n && strcmp(name + length - n, endings[i]) == 0)
+            return length - n;
+    }
+    return 0;
 }
 
-/* Whether `name` is a checkpoint's: what it says must give the same name again. */
-static bool parse_name(const char *name, vvi_checkpoint_name *out)
+/* ---- one checkpoint ---- */
+
+static int64_t integer(const json_t *object, const char *key)
 {
-    char *end;
-    if (strncmp(name, "ep", 2) != 0)
+    return (int64_t)json_integer_value(json_object_get(object, key));
+}
+
+bool vvi_checkpoint_read_texts(vvi_checkpoint *item, const vv_safetensors *file)
+{
+    const char *saved = vv_safetensors_text(file, "vivace.saved");
+    const char *text = saved ? saved : vv_safetensors_text(file, "vivace.state");
+    if (!text)
         return false;
-    int64_t epoch = strtoll(name + 2, &end, 10);
-    if (strncmp(end, "-ba", 3) != 0)
-        return false;
-    vvi_checkpoint_name_at(epoch, strtoll(end + 3, NULL, 10), out);
-    return strcmp(out->text, name) == 0;
+    json_t *root = json_loads(text, 0, NULL);
+    const json_t *time = saved ? root : json_object_get(root, "time");
+    if (json_is_object(time)) {
+        const json_t *value = json_object_get(root, "value");
+        item->batch = integer(time, "batch");
+        item->order = integer(root, "order");
+        item->weights_only = json_is_false(json_object_get(root, "full"));
+        item->valued = json_is_number(value);
+        item->value = json_number_value(value);
+    } else {
+        item->damaged = true;
+    }
+    item->peeked = true;
+    json_decref(root);
+    return true;
 }
 
-static int newest_first(const void *a, const void *b)
+/* ---- the list ---- */
+
+/* Whether a comes before b. */
+static bool newer(const vvi_checkpoint *a, const vvi_checkpoint *b)
 {
-    const vvi_checkpoint_name *x = a, *y = b;
-    if (x->batch != y->batch)
-        return x->batch > y->batch ? -1 : 1;
-    return x->epoch > y->epoch ? -1 : x->epoch < y->epoch;
+    if (a->damaged != b->damaged)
+        return a->damaged;
+    if (a->batch != b->batch)
+        return a->batch > b->batch;
+    if (a->order != b->order)
+        return a->order > b->order;
+    return strcmp(a->name, b->name) > 0;
 }
 
-vv_status vvi_checkpoint_list_read(vvi_checkpoint_list *out, const char *folder)
+void vvi_checkpoint_list_drop(vvi_checkpoint_list *list, int i)
+{
+    vv_dealloc(list->items[i].name);
+    list->count--;
+    memmove(&list->items[i], &list->items[i + 1],
+            (size_t)(list->count - i) * sizeof *list->items);
+}
+
+vv_status vvi_checkpoint_list_put(vvi_checkpoint_list *list, vvi_checkpoint item)
+{
+    if (list->count == list->room) {
+        int room = list->room ? 2 * list->room : 16;
+        vv_status status = vv_realloc_array(&list->items, (size_t)room, sizeof *list->items);
+        if (status != VV_OK) {
+            vv_dealloc(item.name);
+            return status;
+        }
+        list->room = room;
+    }
+    for (int i = 0; i < list->count; i++)
+        if (strcmp(list->items[i].name, item.name) == 0) {
+            vvi_checkpoint_list_drop(list, i);
+            break;
+        }
+    int at = list->count;
+    while (at > 0 && newer(&item, &list->items[at - 1]))
+        at--;
+    memmove(&list->items[at + 1], &list->items[at],
+            (size_t)(list->count - at) * sizeof *list->items);
+    list->items[at] = item;
+    list->count++;
+    return VV_OK;
+}
+
+void vvi_checkpoint_list_fini(vvi_checkpoint_list *list)
+{
+    for (int i = 0; i < list->count; i++)
+        vv_dealloc(list->items[i].name);
+    vv_dealloc(list->items);
+    *list = (vvi_checkpoint_list){0};
+}
+
+/* Reads a file's header; *ours = false if no Trainer wrote it. */
+static vv_status peek(vvi_checkpoint *item, const char *folder, bool *ours)
+{
+    char *path = NULL;
+    vv_safetensors *file = NULL;
+    *ours = true;
+    VV_TRY(vvi_path_join(&path, folder, item->name));
+    vv_status status = vvi_safetensors_texts(&file, path);
+    vv_dealloc(path);
+    if (status == VV_ENOMEM)
+        return status;
+    if (status == VV_OK)
+        *ours = vvi_checkpoint_read_texts(item, file);
+    else if (!item->batch)
+        item->damaged = true;
+    vv_safetensors_close(file);
+    return VV_OK;
+}
+
+static vv_status add_file(vvi_checkpoint_list *list, const char *folder, const char *name,
+                          const char *pattern, const vvi_name_facts *facts, bool must_peek)
+{
+    char stem[256];
+    size_t length = vvi_checkpoint_stem(name);
+    if (!length || length >= sizeof stem)
+        return VV_OK;
+    memcpy(stem, name, length);
+    stem[length] = '\0';
+    vvi_checkpoint item = {0};
+    bool ours = true, explained = vvi_name_batch(pattern, facts, stem, &item.batch);
+    VV_TRY(vv_strdup(&item.name, name));
+    vv_status status = must_peek || !explained ? peek(&item, folder, &ours) : VV_OK;
+    if (status == VV_OK && ours)
+        return vvi_checkpoint_list_put(list, item);
+    vv_dealloc(item.name);
+    return status;
+}
+
+vv_status vvi_checkpoint_list_read(vvi_checkpoint_list *out, const char *folder,
+                                   const char *pattern, const vvi_name_facts *facts, bool must_peek)
 {
     *out = (vvi_checkpoint_list){0};
     DIR *dir = opendir(folder);
@@ -51,55 +161,46 @@ vv_status vvi_checkpoint_list_read(vvi_checkpoint_list *out, const char *folder)
     }
     vv_status status = VV_OK;
     const struct dirent *entry;
-    while ((entry = readdir(dir))) {
-        vvi_checkpoint_name name;
-        if (!parse_name(entry->d_name, &name))
-            continue;
-        if (out->count == out->capacity) {
-            int capacity = out->capacity ? 2 * out->capacity : 16;
-            VV_GO(vv_realloc_array(&out->items, (size_t)capacity, sizeof *out->items));
-            out->capacity = capacity;
-        }
-        out->items[out->count++] = name;
-    }
-    if (out->count)
-        qsort(out->items, (size_t)out->count, sizeof *out->items, newest_first);
-out:
+    while (status == VV_OK && (entry = readdir(dir)))
+        status = add_file(out, folder, entry->d_name, pattern, facts, must_peek);
     closedir(dir);
     if (status != VV_OK)
         vvi_checkpoint_list_fini(out);
     return status;
 }
 
-void vvi_checkpoint_list_fini(vvi_checkpoint_list *list)
+vv_status vvi_checkpoint_find(vvi_checkpoint_list *list, const char *folder, bool weights,
+                              vv_safetensors **file, char **path, vv_str *told)
 {
-    vv_dealloc(list->items);
-    *list = (vvi_checkpoint_list){0};
-}
-
-vv_status vvi_checkpoint_find(const char *folder, vv_safetensors **file, char **path, vv_str *told)
-{
+    vv_status status = VV_OK;
     *file = NULL;
     *path = NULL;
-    vvi_checkpoint_list list;
-    VV_TRY(vvi_checkpoint_list_read(&list, folder));
-    vv_status status = VV_OK;
-    for (int i = 0; i < list.count && !*file; i++) {
-        VV_GO(vvi_path_join(path, folder, list.items[i].text));
+    for (int i = 0; i < list->count && !*file; i++) {
+        vvi_checkpoint seen = {0};
+        if (list->items[i].weights_only && !weights)
+            continue;
+        VV_GO(vvi_path_join(path, folder, list->items[i].name));
         status = vv_safetensors_open(file, *path);
         if (status == VV_ENOMEM)
             goto out;
+        bool whole = status == VV_OK && vvi_checkpoint_read_texts(&seen, *file) &&
+                     (weights || !seen.weights_only) && !seen.damaged;
         if (status != VV_OK) {
             vv_str_addf(told, "checkpoint skipped: %s\n", vv_error());
+            /* The run goes on from before it and will make it again. */
+            list->items[i].old = status == VV_EFORMAT;
+            list->items[i].damaged = status != VV_EFORMAT;
+        }
+        list->items[i].weights_only = list->items[i].weights_only || seen.weights_only;
+        if (!whole) {
+            vv_safetensors_close(*file);
             vv_dealloc(*path);
+            *file = NULL;
             *path = NULL;
         }
-        status = vv_str_status(told);
-        if (status != VV_OK)
-            goto out;
+        VV_GO(vv_str_status(told));
     }
 out:
-    vvi_checkpoint_list_fini(&list);
     if (status != VV_OK) {
         vv_safetensors_close(*file);
         vv_dealloc(*path);
@@ -113,10 +214,13 @@ vv_status vv_checkpoint_latest(vv_str *out, const char *run_dir)
 {
     char *folder = NULL, *path = NULL;
     vv_safetensors *file = NULL;
+    vvi_checkpoint_list list = {0};
+    const vvi_name_facts facts = {0};
     vv_str told = {0};
     vv_status status;
     VV_GO(vvi_path_join(&folder, run_dir, "checkpoints"));
-    VV_GO(vvi_checkpoint_find(folder, &file, &path, &told));
+    VV_GO(vvi_checkpoint_list_read(&list, folder, VVI_SAVE_NAME, &facts, false));
+    VV_GO(vvi_checkpoint_find(&list, folder, true, &file, &path, &told));
     if (!path)
         VV_GO(vv_fail(VV_ENOTFOUND, "%s: there is no checkpoint that can be used%s%s", folder,
                       told.length ? "; " : "", vv_str_text(&told)));
@@ -124,13 +228,27 @@ vv_status vv_checkpoint_latest(vv_str *out, const char *run_dir)
     status = vv_str_status(out);
 out:
     vv_safetensors_close(file);
+    vvi_checkpoint_list_fini(&list);
     vv_str_fini(&told);
     vv_dealloc(path);
     vv_dealloc(folder);
     return status;
 }
 
-/* A killed write leaves its temporary file; nobody else writes here. */
+/* ---- the folders ---- */
+
+/* "<anything>.tmp-<digits>-<digits>": what a killed write leaves. Nobody else writes here. */
+static bool is_leftover(const char *name)
+{
+    const char *tail = strstr(name, ".tmp-");
+    if (!tail || tail == name)
+        return false;
+    tail += 5;
+    size_t first = strspn(tail, "0123456789");
+    return first && tail[first] == '-' &&
+           strspn(tail + first + 1, "0123456789") == strlen(tail + first + 1);
+}
+
 static vv_status remove_leftovers(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -140,8 +258,7 @@ static vv_status remove_leftovers(const char *folder)
     char *path = NULL;
     const struct dirent *entry;
     while ((entry = readdir(dir))) {
-        if (!strstr(entry->d_name, ".safetensors.tmp-") &&
-            strncmp(entry->d_name, "latest.tmp-", 11) != 0)
+        if (!is_leftover(entry->d_name))
             continue;
         VV_GO(vvi_path_join(&path, folder, entry->d_name));
         VV_GO(vvi_file_remove(path));

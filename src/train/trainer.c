@@ -4,7 +4,6 @@
 
 #include "base/file.h"
 #include "profile.h"
-#include "run_folder.h"
 #include "trainer_impl.h"
 
 static int list_length(const void *items)
@@ -96,8 +95,6 @@ static vv_status check_opts(const vv_trainer *t, const vv_trainer_opts *o)
     if (!(o->grad_clip_norm >= 0.0))
         return vv_fail(VV_EINVAL, "grad_clip_norm: %g is not a norm; 0 switches clipping off",
                        o->grad_clip_norm);
-    if (o->save_keep < 0)
-        return vv_fail(VV_EINVAL, "save_keep: must not be negative; 0 = keep all");
     if (!(o->scale_schedule_ratio > 0.0))
         return vv_fail(VV_EINVAL, "scale_schedule_ratio: %g; must be above 0",
                        o->scale_schedule_ratio);
@@ -158,6 +155,8 @@ static vv_status ask_plans(vv_trainer *t)
 {
     for (int i = 0; i < t->method_count; i++) {
         vv_method *m = t->methods[i];
+        vv_dealloc(t->method_lines[i]); /* of the order before */
+        t->method_lines[i] = NULL;
         if (!m->type->plan)
             continue;
         vv_str line = {0};
@@ -170,33 +169,6 @@ static vv_status ask_plans(vv_trainer *t)
         VV_TRY(vv_fail_within(status, "method %s", m->type->desc.name));
     }
     return VV_OK;
-}
-
-/* ---- the run's folder ---- */
-
-static vv_status refuse_old_run(const vv_trainer *t)
-{
-    vvi_checkpoint_list list;
-    VV_TRY(vvi_checkpoint_list_read(&list, t->checkpoint_dir));
-    int count = list.count;
-    vvi_checkpoint_list_fini(&list);
-    if (count && !t->save_every.never)
-        return vv_fail(VV_EEXIST, "%s holds checkpoints of an earlier run; resume it, or choose "
-                                  "another run folder", t->run_dir);
-    return VV_OK;
-}
-
-static void tell_lines(vv_trainer *t, const vv_str *told)
-{
-    const char *line = vv_str_text(told);
-    while (*line) {
-        size_t length = strcspn(line, "\n");
-        vv_str one = {0};
-        vv_str_addn(&one, line, length);
-        vv_log_message(&t->state, vv_str_text(&one));
-        vv_str_fini(&one);
-        line += length + (line[length] == '\n');
-    }
 }
 
 static vv_status open_loggers(vv_trainer *t)
@@ -243,16 +215,6 @@ static vv_status set_optimizer(vv_trainer *t, const vv_trainer_opts *o)
     return vv_optimizer_check(s->optimizer, s->model->net);
 }
 
-static vv_status load_start(vv_trainer *t, const vv_trainer_opts *o, const vv_safetensors *found,
-                            const char *path)
-{
-    if (!found && o->load_path && o->load_path[0])
-        return vv_trainer_load(t, o->load_path, o->load_weights_only);
-    VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_LOAD));
-    if (found)
-        VV_TRY(vvi_restore(t, found, path, false));
-    return vvi_engine_fire(t, VV_EVENT_AFTER_LOAD);
-}
 
 /* What methods ask of the Trainer itself. */
 static vv_status configure(vv_trainer *t, vv_trainer_opts *o)
@@ -268,9 +230,7 @@ static vv_status configure(vv_trainer *t, vv_trainer_opts *o)
 static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
 {
     vv_status status = VV_OK;
-    vv_safetensors *found = NULL;
-    char *found_path = NULL;
-    vv_str told = {0};
+    vvi_start start = {0};
     const vv_loader *data = o->train;
     VV_GO(check_opts(t, o));
     if (!o->no_default_callbacks)
@@ -295,31 +255,26 @@ static vv_status set_up(vv_trainer *t, const vv_trainer_opts *o)
     if (data)
         t->state.input_spec = vv_loader_dataset(data)->spec;
     VV_GO(set_graph(t, o));
+    VV_GO(vvi_saver_init(t, o));
+    VV_GO(vvi_loading_init(&t->loading, &o->load));
     VV_GO(ask_plans(t));
-    if (o->run_dir && o->run_dir[0]) {
-        VV_GO(vv_strdup(&t->run_dir, o->run_dir));
-        VV_GO(vvi_path_join(&t->checkpoint_dir, t->run_dir, "checkpoints"));
-        VV_GO(vvi_folders_prepare(t->run_dir, t->checkpoint_dir));
-        if (o->resume)
-            VV_GO(vvi_checkpoint_find(t->checkpoint_dir, &found, &found_path, &told));
-        else
-            VV_GO(refuse_old_run(t));
-    }
+    const int asked = t->method_count;
+    VV_GO(vvi_start_open(t, o, &start));
+    if (t->method_count != asked)
+        VV_GO(ask_plans(t));
     if (o->profile)
         VV_GO(vvi_profiler_new(&t->profiler, o->profile, t));
-    t->resumed = found != NULL;
     VV_GO(open_loggers(t));
     VV_GO(vvi_engine_fire(t, VV_EVENT_INIT));
-    tell_lines(t, &told);
+    vvi_tell_lines(t, &start.told);
     vvi_evaluators_tell(t);
     VV_GO(check_effects(t));
     VV_GO(set_optimizer(t, o));
-    VV_GO(vvi_size_up(t, o, found));
-    VV_GO(load_start(t, o, found, found_path));
+    VV_GO(vvi_saver_room(t));
+    VV_GO(vvi_size_up(t, o, t->resumed ? start.file : NULL));
+    status = vvi_start_load(t, &start);
 out:
-    vv_str_fini(&told);
-    vv_dealloc(found_path);
-    vv_safetensors_close(found);
+    vvi_start_fini(&start);
     return status;
 }
 
@@ -385,6 +340,8 @@ void vv_trainer_free(vv_trainer *t)
     vvi_train_metrics_fini(t);
     vvi_log_close(t);
     vvi_profiler_free(t->profiler);
+    vvi_saver_fini(&t->saver);
+    vvi_loading_fini(&t->loading);
     vv_graph_free(t->graph);
     vv_optimizer_free(t->state.optimizer);
     vv_model_free(t->state.model);

@@ -9,6 +9,9 @@
 #include <vivace/safetensors.h>
 #include <vivace/train.h>
 
+#include "base/pattern.h"
+#include "train/run_folder.h"
+
 struct json_t; /* jansson.h */
 
 /* ---- interval.c: when evaluation and saving are due (spec: trainer.md 3.5) ---- */
@@ -91,6 +94,24 @@ typedef struct vvi_train_metrics {
 /* Nodes of a step beside parameters and gradients. */
 #define VVI_SPARE_NODES (1 + VV_METRIC_NODES * VVI_MAX_METRICS)
 
+/* Checkpoints in the run's folder (saver.c). */
+typedef struct vvi_saver {
+    char *pattern, *latest; /* latest "" = no link */
+    int keep_best;
+    bool by_metric, higher; /* checkpoints note a value; higher is better */
+    int evaluator, metric;  /* whose */
+    bool weights_only, packed, overwrite;
+    int64_t saves; /* so far */
+    vvi_checkpoint_list list;
+} vvi_saver;
+
+/* What is taken from checkpoints (restore.c). */
+typedef struct vvi_loading {
+    bool partial;
+    vvi_patterns ignore, exclude_methods;
+    vv_status (*find_method)(const vv_method_desc **out, const char *name);
+} vvi_loading;
+
 typedef enum vvi_run_status {
     VVI_RUN_RUNNING,
     VVI_RUN_DONE,
@@ -123,6 +144,8 @@ struct vv_trainer {
     int evaluator_count;
     vvi_interval save_every;
     int save_keep;
+    vvi_saver saver;
+    vvi_loading loading;
     vv_time
         max_duration; /* as given and scaled; state.max_duration shrinks when a callback stops */
     int64_t batch_size, samples_per_epoch;
@@ -280,18 +303,46 @@ bool vvi_train_metrics_label(const char *label);
 vv_status vvi_train_metrics_get(const vv_trainer *trainer, const char *label, const char *name,
                                 double *out);
 
-/* ---- checkpoint.c, restore.c, run_folder.c ---- */
-vv_status vvi_checkpoint_write(vv_trainer *trainer, const char *path);
+/* ---- saver.c ---- */
+vv_status vvi_saver_init(vv_trainer *trainer, const vv_trainer_opts *opts);
+void vvi_saver_fini(vvi_saver *saver);
+/* Reads which checkpoints the run's folder has. */
+vv_status vvi_saver_open(vv_trainer *trainer);
+/* A sentence if a checkpoint is known not to fit on the disk. */
+vv_status vvi_saver_room(vv_trainer *trainer);
+/* What fills names' placeholders now. */
+vvi_name_facts vvi_saver_facts(const vv_trainer *trainer);
+/* The value by which the best are chosen, if it was evaluated at this batch. */
+bool vvi_saver_value(const vv_trainer *trainer, double *out);
 /* Into the run's folder, with rotation and "latest". */
 vv_status vvi_checkpoint_save(vv_trainer *trainer);
 vv_status vvi_checkpoint_due(vv_trainer *trainer, vv_event event);
+
+/* ---- checkpoint.c, restore.c, start.c ---- */
+vv_status vvi_checkpoint_write(vv_trainer *trainer, const char *path, bool weights_only);
+/* What the numbers' last bits depend on, as the members of a JSON object. */
+void vvi_machine_json(const vv_trainer *trainer, vv_str *out);
+vv_status vvi_loading_init(vvi_loading *loading, const vv_load_opts *opts);
+void vvi_loading_fini(vvi_loading *loading);
+/* Adds the methods whose surgery the file was made with and the trainer lacks, from number *first
+   on in `methods` (then in their order), or refuses. Lines for the user go to `told`. */
+vv_status vvi_restore_surgery(vv_trainer *trainer, const vv_safetensors *file, int *added,
+                              vv_str *told);
 vv_status vvi_restore(vv_trainer *trainer, const vv_safetensors *file, const char *path,
                       bool weights_only);
-/* *file = the newest checkpoint in the run's folder that verifies, NULL if there is none. Damaged
-   ones are told to `told`, one line each. */
-vv_status vvi_checkpoint_find(const char *folder, vv_safetensors **file, char **path, vv_str *told);
-/* Makes the run's folders, proves that they can be written to, removes what killed writes left. */
-vv_status vvi_folders_prepare(const char *run_dir, const char *checkpoint_dir);
+/* Each line of `told` as a message. */
+void vvi_tell_lines(vv_trainer *trainer, const vv_str *told);
+
+typedef struct vvi_start { /* the file a run starts from, open; NULL = none */
+    vv_safetensors *file;
+    char *path;
+    bool weights_only;
+    vv_str told; /* for the user, once loggers listen */
+} vvi_start;
+/* Makes the run's folder ready, finds and opens what to start from, adds its surgery methods. */
+vv_status vvi_start_open(vv_trainer *trainer, const vv_trainer_opts *opts, vvi_start *out);
+vv_status vvi_start_load(vv_trainer *trainer, const vvi_start *start);
+void vvi_start_fini(vvi_start *start);
 
 /* ---- runlog.c ---- */
 vv_status vvi_log_open(vv_trainer *trainer);

@@ -38,13 +38,8 @@ static void read_latest(const char *folder, char *name, size_t bytes)
 {
     char path[400];
     snprintf(path, sizeof path, "%s/latest", folder);
-    FILE *file = fopen(path, "r");
-    name[0] = '\0';
-    if (!file)
-        return;
-    assert_non_null(fgets(name, (int)bytes, file));
-    name[strcspn(name, "\n")] = '\0';
-    fclose(file);
+    ssize_t length = readlink(path, name, bytes - 1);
+    name[length > 0 ? length : 0] = '\0';
 }
 
 /* Until "latest" has moved (a new life has begun to save), for at most 5 seconds. */

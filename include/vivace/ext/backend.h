@@ -168,6 +168,9 @@ struct vv_backend {
     /* kernels[op] = array ended by a row whose run is NULL; NULL = none. */
     const vv_kernel *kernels[VV_OP_COUNT];
     const vv_backend *next; /* asked when none accepts; NULL after `ref` */
+    /* Libraries and instructions that the last bits of its numbers depend on ("oneDNN 3.6.2 ...").
+       May be NULL. */
+    void (*describe)(vv_str *out);
 };
 
 /* Whether UNARY_GRAD of this kind reads the op's result y (relu, sigmoid, tanh, exp, sqrt, ...)

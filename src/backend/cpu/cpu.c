@@ -4,6 +4,15 @@
 
 #include "vvi_config.h"
 
+static void describe(vv_str *out)
+{
+#if VVI_HAVE_DNNL
+    vvi_onednn_describe(out);
+    vv_str_add(out, ", ");
+#endif
+    vv_str_add(out, vv_cpu_has_bf16() ? "bf16 instructions" : "no bf16 instructions");
+}
+
 const vv_backend vvi_backend_cpu = {
     .name = "cpu",
     .kernels = {
@@ -52,4 +61,5 @@ const vv_backend vvi_backend_cpu = {
 #endif
     },
     .next = &vvi_backend_ref,
+    .describe = describe,
 };

@@ -32,5 +32,7 @@ extern const vv_kernel vvi_onednn_conv2d[], vvi_onednn_conv2d_grad_data[],
     vvi_onednn_conv2d_grad_weight[];
 /* onednn_matmul.c */
 extern const vv_kernel vvi_onednn_matmul[];
+/* onednn.c: version and instruction set */
+void vvi_onednn_describe(vv_str *out);
 
 #endif

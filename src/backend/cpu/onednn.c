@@ -2,6 +2,8 @@
  *
  * All objects are made in `prepare`. A run sets data handles and executes; it allocates nothing. */
 #include "backend/cpu/onednn.h"
+
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
 
@@ -288,4 +290,11 @@ vv_status vvi_onednn_accumulate(vvi_onednn_node *node)
         status = dnnl_primitive_attr_set_post_ops(node->attr, ops);
     dnnl_post_ops_destroy(ops);
     return vvi_onednn_check(status, "asking for accumulation");
+}
+
+void vvi_onednn_describe(vv_str *out)
+{
+    const dnnl_version_t *version = dnnl_version();
+    vv_str_addf(out, "oneDNN %d.%d.%d, instruction set %#x", version->major, version->minor,
+                version->patch, (unsigned)dnnl_get_effective_cpu_isa());
 }
