@@ -1,4 +1,4 @@
-/* inspect.c - what checkpoint files hold, and whether they are whole. */
+/* checkpoint_inspect.c - what checkpoint files hold, and whether they are whole. */
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
