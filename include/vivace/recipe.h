@@ -19,8 +19,8 @@ VV_API VV_MUST_USE vv_status vv_recipe_parse(VV_OWNED vv_recipe **out, const cha
 VV_API void vv_recipe_free(VV_TAKES vv_recipe *recipe);
 /* The resolved recipe, every default written out, as YAML. Parsing it gives the same recipe. */
 VV_API VV_MUST_USE vv_status vv_recipe_text(const vv_recipe *recipe, vv_str *out);
-/* The settings at the top of a recipe ("recipe") or of its augmentation ("transform"); NULL for any
-   other name. */
+/* The settings at the top of a recipe ("recipe"), of its augmentation ("transform"), its profiling
+   ("profile"), or one entry of `evaluators` ("evaluator"); NULL for any other name. */
 VV_API VV_BORROWED const vv_desc *vv_recipe_desc(const char *name);
 
 /* What to do with a recipe beside what it says. */
@@ -39,6 +39,7 @@ typedef struct vv_run vv_run;
 VV_API VV_MUST_USE vv_status vv_run_new(VV_OWNED vv_run **out, const vv_recipe *recipe,
                                         const vv_run_opts *opts);
 VV_API VV_BORROWED vv_trainer *vv_run_trainer(vv_run *run);
+/* Of the first evaluator. */
 VV_API VV_BORROWED vv_loader *vv_run_eval_loader(vv_run *run);
 VV_API void vv_run_free(VV_TAKES vv_run *run);
 

@@ -30,7 +30,8 @@ static const vv_field top_fields[] = {
     {.name = "scale_schedule_ratio", .help = "stretches duration and schedules", .type = VV_FIELD_FLOAT, .offset = TOP(scale_schedule_ratio), .fallback = "1", .min = 1e-6, .max = 1e6},
     {.name = "grad_clip_norm", .help = "largest global gradient norm; 0 = no clipping", .type = VV_FIELD_FLOAT, .offset = TOP(grad_clip_norm), .fallback = "0", .min = 0, .max = 1e30},
     {.name = "eval_interval", .help = "time between evaluations; 0ep = only at the end, none = never", .type = VV_FIELD_TIME, .offset = TOP(eval_interval), .fallback = "1ep"},
-    {.name = "eval_metrics", .help = "metrics, comma-separated", .type = VV_FIELD_STRING, .offset = TOP(eval_metrics), .fallback = "accuracy,cross_entropy"},
+    {.name = "eval_metrics", .help = "metrics, comma-separated; none = accuracy,cross_entropy (mse for numbers)", .type = VV_FIELD_STRING, .offset = TOP(eval_metrics), .fallback = ""},
+    {.name = "train_metrics", .help = "metrics of the training pass, comma-separated; none = the loss alone", .type = VV_FIELD_STRING, .offset = TOP(train_metrics), .fallback = ""},
     {.name = "save_interval", .help = "time between checkpoints; 0ep = only at the end, none = never", .type = VV_FIELD_TIME, .offset = TOP(save_interval), .fallback = "1ep"},
     {.name = "save_keep", .help = "newest checkpoints kept; 0 = all", .type = VV_FIELD_INT, .offset = TOP(save_keep), .fallback = "2", .min = 0, .max = 1e6},
     {.name = "save_keep_best", .help = "best checkpoints kept beside the newest, by save_best_metric; an evaluation among them is saved at once", .type = VV_FIELD_INT, .offset = TOP(save_keep_best), .fallback = "0", .min = 0, .max = 1e6},
@@ -96,14 +97,17 @@ const vv_desc *vv_recipe_desc(const char *name)
 {
     if (strcmp(name, vvi_recipe_top_desc.name) == 0)
         return &vvi_recipe_top_desc;
+    if (strcmp(name, vvi_eval_desc.name) == 0)
+        return &vvi_eval_desc;
     if (strcmp(name, vvi_profile_desc.name) == 0)
         return &vvi_profile_desc;
     return strcmp(name, vvi_transform_desc.name) == 0 ? &vvi_transform_desc : NULL;
 }
 
 /* Names of sections, for the nearest-name search beside the top fields. */
-static const char *const sections[] = {"model", "dataset", "transform", "optimizer", "schedules",
-                                       "methods", "callbacks", "loggers", "profile"};
+static const char *const sections[] = {"model",     "dataset",   "transform", "evaluators",
+                                       "optimizer", "schedules", "methods",   "callbacks",
+                                       "loggers",   "profile"};
 enum { SECTIONS = sizeof sections / sizeof sections[0],
        TOP_FIELDS = sizeof top_fields / sizeof top_fields[0] - 1 };
 
@@ -113,8 +117,7 @@ static const char *key_at(const void *ctx, int i)
     return i < SECTIONS ? sections[i] : top_fields[i - SECTIONS].name;
 }
 
-/* "recipe.yaml:12" in front of a failure; node NULL = the recipe as a whole. */
-static vv_status within(const vv_recipe *r, const vvi_yaml *node, vv_status status)
+vv_status vvi_recipe_within(const vv_recipe *r, const vvi_yaml *node, vv_status status)
 {
     if (!node)
         return vv_fail_within(status, "%s", r->origin);
@@ -143,8 +146,8 @@ static vv_status join(const vvi_yaml *list, vv_str *out)
     return vv_str_status(out);
 }
 
-static vv_status set_field(const vv_recipe *r, const vv_desc *desc, void *opts, const char *key,
-                           const vvi_yaml *value)
+vv_status vvi_recipe_set_field(const vv_recipe *r, const vv_desc *desc, void *opts, const char *key,
+                               const vvi_yaml *value)
 {
     vv_str text = {0};
     vv_status status = VV_OK;
@@ -157,7 +160,7 @@ static vv_status set_field(const vv_recipe *r, const vv_desc *desc, void *opts, 
     if (status == VV_OK)
         status = vv_opts_set(desc, opts, key, vv_str_text(&text));
     vv_str_fini(&text);
-    return within(r, value, status);
+    return vvi_recipe_within(r, value, status);
 }
 
 /* What a section says about one thing: its name, and a map of settings or nothing. */
@@ -181,15 +184,15 @@ static vv_status make_part(const vv_recipe *r, vvi_part *part, const char *kind,
 {
     vv_status status = vv_registry_find(&part->desc, kind, e->name);
     if (status != VV_OK)
-        return within(r, e->where, status);
+        return vvi_recipe_within(r, e->where, status);
     VV_TRY(vv_alloc(&part->opts, part->desc->opts_size + 1));
     VV_GO(vv_opts_init(part->desc, part->opts));
     for (int i = 0; e->settings && i < e->settings->count; i++)
         if (!e->has_name || strcmp(e->settings->keys[i], "name") != 0)
-            VV_GO(
-                set_field(r, part->desc, part->opts, e->settings->keys[i], e->settings->items[i]));
-    VV_GO(within(r, e->where, need_all(e, part->desc)));
-    VV_GO(within(r, e->where, vv_opts_check(part->desc, part->opts)));
+            VV_GO(vvi_recipe_set_field(r, part->desc, part->opts, e->settings->keys[i],
+                                       e->settings->items[i]));
+    VV_GO(vvi_recipe_within(r, e->where, need_all(e, part->desc)));
+    VV_GO(vvi_recipe_within(r, e->where, vv_opts_check(part->desc, part->opts)));
     return VV_OK;
 out:
     vvi_part_fini(part);
@@ -217,19 +220,18 @@ static bool read_named(const vvi_yaml *node, entry *e)
     return true;
 }
 
-/* A section that names one thing: "model: resnet9" or "model: {name: resnet9, width: 16}"; settings
-   without a name are the fallback's. */
-static vv_status read_single(const vv_recipe *r, const vvi_yaml *root, const char *section,
-                             const char *kind, const char *fallback, vvi_part *part)
+vv_status vvi_recipe_read_single(const vv_recipe *r, const vvi_yaml *root, const char *section,
+                                 const char *kind, const char *fallback, vvi_part *part)
 {
     const vvi_yaml *node = vvi_yaml_get(root, section);
     entry e = {.name = fallback};
     if (is_empty(node) && !fallback)
-        return within(r, node, vv_fail(VV_EINVAL, "the recipe names no %s; add `%s: NAME`", section,
-                                       section));
+        return vvi_recipe_within(
+            r, node,
+            vv_fail(VV_EINVAL, "the recipe names no %s; add `%s: NAME`", section, section));
     if (!is_empty(node) && !read_named(node, &e)) {
         if (!fallback || node->kind != VVI_YAML_MAP || vvi_yaml_get(node, "name"))
-            return within(r, node,
+            return vvi_recipe_within(r, node,
                           vv_fail(VV_EINVAL, "%s has no `name`; write `%s: NAME`, or `name: NAME` "
                                              "beside its settings", section, section));
         e = (entry){fallback, node, node, false};
@@ -252,11 +254,11 @@ static vv_status read_keyed(const vv_recipe *r, const char *section, const char 
 {
     const vv_desc *desc;
     if (is_word(item, "off", "false")) /* a misspelt name must not go unseen */
-        return within(r, item, vv_registry_find(&desc, kind, name));
+        return vvi_recipe_within(r, item, vv_registry_find(&desc, kind, name));
     entry e = {name, item, item->kind == VVI_YAML_MAP ? item : NULL, false};
     if (item->kind == VVI_YAML_LIST ||
         !(e.settings || is_empty(item) || is_word(item, "on", "true")))
-        return within(r, item,
+        return vvi_recipe_within(r, item,
                       vv_fail(VV_EINVAL,
                               "%s.%s: settings are `key: value` lines, or `on`, or "
                               "`off`%s%s%s",
@@ -287,8 +289,11 @@ static vv_status read_several(const vv_recipe *r, const vvi_yaml *root, const ch
         else if (item->kind == VVI_YAML_MAP && item->count == 1)
             VV_TRY(read_keyed(r, section, kind, item->keys[0], item->items[0], parts));
         else
-            return within(r, item, vv_fail(VV_EINVAL, "%s: entry %d is neither a name nor `name: "
-                                           "settings`", section, i));
+            return vvi_recipe_within(r, item,
+                                     vv_fail(VV_EINVAL,
+                                             "%s: entry %d is neither a name nor `name: "
+                                             "settings`",
+                                             section, i));
     }
     return VV_OK;
 }
@@ -360,17 +365,17 @@ static vv_status read_top(vv_recipe *r, const vvi_yaml *root)
                 near >= 0 ? vv_fail(VV_EINVAL, "unknown key '%s'; did you mean '%s'?", key,
                                     key_at(NULL, near))
                           : vv_fail(VV_EINVAL, "unknown key '%s' in a recipe", key);
-            return within(r, root->items[i], status);
+            return vvi_recipe_within(r, root->items[i], status);
         }
-        VV_TRY(set_field(r, &vvi_recipe_top_desc, &r->top, key, root->items[i]));
+        VV_TRY(vvi_recipe_set_field(r, &vvi_recipe_top_desc, &r->top, key, root->items[i]));
     }
-    VV_TRY(within(r, vvi_yaml_get(root, "microbatch"),
+    VV_TRY(vvi_recipe_within(r, vvi_yaml_get(root, "microbatch"),
                   vv_microbatch_parse(&r->microbatch, r->top.microbatch)));
-    VV_TRY(within(r, vvi_yaml_get(root, "memory_limit"),
+    VV_TRY(vvi_recipe_within(r, vvi_yaml_get(root, "memory_limit"),
                   vv_fail_within(vv_bytes_parse(&r->memory_limit, r->top.memory_limit),
                                  "memory_limit")));
     if (!is_duration(r->top.max_duration))
-        return within(r, vvi_yaml_get(root, "max_duration"),
+        return vvi_recipe_within(r, vvi_yaml_get(root, "max_duration"),
                       vv_fail(VV_EINVAL,
                               "max_duration must be a positive number of epochs, batches, samples, "
                               "tokens, iterations, seconds or dollars, like 10ep or 1h20m"));
@@ -385,10 +390,11 @@ static vv_status read_transform(vv_recipe *r, const vvi_yaml *root)
     if (is_empty(node))
         return VV_OK;
     if (node->kind != VVI_YAML_MAP)
-        return within(r, node,
+        return vvi_recipe_within(r, node,
                       vv_fail(VV_EINVAL, "transform needs settings by name, like `flip: true`"));
     for (int i = 0; i < node->count; i++)
-        VV_TRY(set_field(r, &vvi_transform_desc, &r->transform, node->keys[i], node->items[i]));
+        VV_TRY(vvi_recipe_set_field(r, &vvi_transform_desc, &r->transform, node->keys[i],
+                                    node->items[i]));
     return VV_OK;
 }
 
@@ -400,13 +406,14 @@ static vv_status read_profile(vv_recipe *r, const vvi_yaml *root)
         return VV_OK;
     bool plain = is_word(node, "on", "true");
     if (!plain && node->kind != VVI_YAML_MAP)
-        return within(r, node,
+        return vvi_recipe_within(r, node,
                       vv_fail(VV_EINVAL, "profile is `on`, `off`, or settings by name, like "
                                          "`active: 4`"));
     r->profiled = true;
     VV_TRY(vv_opts_init(&vvi_profile_desc, &r->profile));
     for (int i = 0; !plain && i < node->count; i++)
-        VV_TRY(set_field(r, &vvi_profile_desc, &r->profile, node->keys[i], node->items[i]));
+        VV_TRY(
+            vvi_recipe_set_field(r, &vvi_profile_desc, &r->profile, node->keys[i], node->items[i]));
     return VV_OK;
 }
 
@@ -417,11 +424,13 @@ static vv_status resolve(vv_recipe *r, const vvi_yaml *root)
     VV_TRY(vv_opts_init(&vvi_recipe_top_desc, &r->top));
     r->top_ready = true;
     VV_TRY(read_top(r, root));
-    VV_TRY(read_single(r, root, "model", "model", NULL, &r->model));
-    VV_TRY(read_single(r, root, "dataset", "dataset", NULL, &r->dataset));
+    VV_TRY(vvi_recipe_read_single(r, root, "model", "model", NULL, &r->model));
+    VV_TRY(vvi_recipe_read_single(r, root, "dataset", "dataset", NULL, &r->dataset));
     VV_TRY(read_transform(r, root));
+    VV_TRY(vvi_recipe_read_evaluators(r, root));
     VV_TRY(read_profile(r, root));
-    VV_TRY(read_single(r, root, "optimizer", "optimizer", "decoupled_sgdw", &r->optimizer));
+    VV_TRY(
+        vvi_recipe_read_single(r, root, "optimizer", "optimizer", "decoupled_sgdw", &r->optimizer));
     VV_TRY(read_several(r, root, "schedules", "schedule", &r->schedules));
     VV_TRY(read_several(r, root, "methods", "method", &r->methods));
     VV_TRY(read_several(r, root, "callbacks", "callback", &r->callbacks));
@@ -485,6 +494,7 @@ void vv_recipe_free(vv_recipe *r)
     vvi_part_fini(&r->model);
     vvi_part_fini(&r->dataset);
     vvi_part_fini(&r->optimizer);
+    vvi_recipe_free_evaluators(r);
     free_parts(&r->schedules);
     free_parts(&r->methods);
     free_parts(&r->callbacks);

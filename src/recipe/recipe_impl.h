@@ -9,7 +9,8 @@
 
 /* What stands at the top of a recipe beside the parts. */
 typedef struct vvi_recipe_top {
-    const char *name, *initializers, *eval_metrics, *hardware, *microbatch, *memory_limit;
+    const char *name, *initializers, *hardware, *microbatch, *memory_limit;
+    const char *eval_metrics, *train_metrics;
     int64_t batch_size, eval_batch_size, seed, threads, workers, limit, save_keep;
     vv_time max_duration, iteration_length, eval_interval, save_interval;
     double scale_schedule_ratio, grad_clip_norm, usd_per_hour, deadline;
@@ -39,6 +40,21 @@ typedef struct vvi_parts {
     int count;
 } vvi_parts;
 
+/* One entry of `evaluators`; nothing in it is left open once the recipe is read. */
+typedef struct vvi_eval_opts {
+    const char *metrics;
+    vv_time interval, subset; /* subset none = all */
+    int64_t batch_size, microbatch;
+    int split; /* 0 = eval, 1 = train */
+} vvi_eval_opts;
+extern const vv_desc vvi_eval_desc;
+typedef struct vvi_eval_part {
+    char *label;
+    vvi_part dataset;
+    vvi_eval_opts opts;
+    bool ready; /* opts hold something */
+} vvi_eval_part;
+
 struct vv_recipe {
     char *origin;
     vvi_recipe_top top;
@@ -49,7 +65,20 @@ struct vv_recipe {
     bool profiled;
     vv_profile_opts profile;
     vvi_parts schedules, methods, callbacks, loggers;
+    vvi_eval_part *evaluators; /* none: one labelled "eval", from the settings at the top */
+    int evaluator_count;
 };
+
+/* "recipe.yaml:12" in front of a failure; node NULL = the recipe as a whole. */
+vv_status vvi_recipe_within(const vv_recipe *r, const vvi_yaml *node, vv_status status);
+vv_status vvi_recipe_set_field(const vv_recipe *r, const vv_desc *desc, void *opts, const char *key,
+                               const vvi_yaml *value);
+/* A section that names one thing: "model: resnet9" or "model: {name: resnet9, width: 16}"; settings
+   without a name are the fallback's. */
+vv_status vvi_recipe_read_single(const vv_recipe *r, const vvi_yaml *root, const char *section,
+                                 const char *kind, const char *fallback, vvi_part *part);
+vv_status vvi_recipe_read_evaluators(vv_recipe *r, const vvi_yaml *root);
+void vvi_recipe_free_evaluators(vv_recipe *r);
 
 void vvi_part_fini(vvi_part *part);
 /* Callback number *i of those on by default, from *i on; NULL if there is none left. */

@@ -7,9 +7,19 @@
 
 #include "recipe/recipe_impl.h"
 
+/* An evaluator's data. */
+typedef struct eval_data {
+    vv_dataset *set;
+    vv_loader *loader;
+    char interval[64], subset[64]; /* as the trainer takes them */
+} eval_data;
+
 struct vv_run {
-    vv_dataset *train_set, *eval_set;
-    vv_loader *train, *eval;
+    vv_dataset *train_set;
+    vv_loader *train;
+    eval_data *evals;
+    vv_eval_set *eval_sets; /* what the trainer is told */
+    int eval_count;
     vv_trainer *trainer;
 };
 
@@ -32,18 +42,17 @@ static vv_status open_synthetic(vv_dataset **out, const char *like, const char *
     return status;
 }
 
-static vv_status open_set(vv_dataset **out, const vv_recipe *r, bool synthetic, const char *split)
+static vv_status open_set(vv_dataset **out, const vvi_part *part, bool synthetic, const char *split)
 {
-    const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)r->dataset.desc;
+    const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)part->desc;
     if (synthetic && strcmp(desc->desc.name, "synthetic") != 0)
         return open_synthetic(out, desc->desc.name, split);
-    return vv_dataset_open(out, desc, r->dataset.opts, split);
+    return vv_dataset_open(out, desc, part->opts, split);
 }
 
 static vv_status open_data(vv_run *run, const vv_recipe *r, bool synthetic)
 {
-    VV_TRY(open_set(&run->train_set, r, synthetic, "train"));
-    VV_TRY(open_set(&run->eval_set, r, synthetic, "eval"));
+    VV_TRY(open_set(&run->train_set, &r->dataset, synthetic, "train"));
     vv_loader_opts opts = VV_LOADER_DEFAULTS;
     opts.batch_size = r->top.batch_size;
     opts.shuffle = true;
@@ -59,13 +68,76 @@ static vv_status open_data(vv_run *run, const vv_recipe *r, bool synthetic)
                        "and drop_last leaves nothing; lower batch_size or set drop_last: false",
                        r->origin, (long long)r->top.batch_size,
                        (long long)(r->top.limit ? r->top.limit : run->train_set->count));
-    const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)r->dataset.desc;
-    opts.batch_size = r->top.eval_batch_size;
-    opts.shuffle = opts.drop_last = false;
-    opts.limit = 0;
+    return VV_OK;
+}
+
+/* NULL = never, as the trainer has it. */
+static const char *interval_text(vv_time time, char *buf, size_t buf_bytes)
+{
+    return vv_time_is_none(time) ? NULL : vv_time_text(time, buf, buf_bytes);
+}
+
+/* A set to evaluate on must hold what the model was made for. */
+static vv_status check_fits(const vv_sample_spec *train, const vv_sample_spec *eval)
+{
+    const int last = train->input_ndim - 1;
+    if (train->input_dtype == eval->input_dtype && train->input_ndim == eval->input_ndim &&
+        train->classes == eval->classes &&
+        (last < 0 || train->input_shape[last] == eval->input_shape[last]))
+        return VV_OK;
+    char have[96], want[96];
+    return vv_fail(VV_EINVAL,
+                   "its samples are %s %s of %lld classes, the training set's %s %s of %lld",
+                   vv_dtype_name(eval->input_dtype),
+                   vv_shape_text(eval->input_ndim, eval->input_shape, have, sizeof have),
+                   (long long)eval->classes, vv_dtype_name(train->input_dtype),
+                   vv_shape_text(train->input_ndim, train->input_shape, want, sizeof want),
+                   (long long)train->classes);
+}
+
+static vv_status open_eval(vv_run *run, const vv_recipe *r, const vvi_eval_part *e, bool synthetic)
+{
+    eval_data *data = &run->evals[run->eval_count];
+    vv_eval_set *told = &run->eval_sets[run->eval_count++];
+    const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)e->dataset.desc;
+    VV_TRY(open_set(&data->set, &e->dataset, synthetic, e->opts.split ? "train" : "eval"));
+    VV_TRY(check_fits(&run->train_set->spec, &data->set->spec));
+    vv_loader_opts opts = VV_LOADER_DEFAULTS;
+    opts.batch_size = e->opts.batch_size;
+    opts.seed = (uint64_t)r->top.seed;
+    opts.workers = (int)r->top.workers;
     opts.transform = desc->eval_transform;
     opts.transform.normalise = r->transform.normalise;
-    return vv_loader_new(&run->eval, run->eval_set, &opts);
+    VV_TRY(vv_loader_new(&data->loader, data->set, &opts));
+    *told = (vv_eval_set){.label = e->label, .loader = data->loader, .metrics = e->opts.metrics,
+                          .microbatch = e->opts.microbatch};
+    if (r->evaluator_count) { /* else the trainer's own, which says so in its sentences */
+        told->interval = interval_text(e->opts.interval, data->interval, sizeof data->interval);
+        told->interval = told->interval ? told->interval : "";
+    }
+    told->subset = interval_text(e->opts.subset, data->subset, sizeof data->subset);
+    return VV_OK;
+}
+
+/* Without a section of their own: the set "eval", by the settings at the top. */
+static vv_status open_evals(vv_run *run, const vv_recipe *r, bool synthetic)
+{
+    static char label[] = "eval";
+    const vvi_eval_part usual = {label, r->dataset,
+                                 {r->top.eval_metrics, r->top.eval_interval, vv_time_none(),
+                                  r->top.eval_batch_size, 0, 0}, false};
+    const vvi_eval_part *all = r->evaluator_count ? r->evaluators : &usual;
+    const int count = r->evaluator_count ? r->evaluator_count : 1;
+    VV_TRY(vv_alloc_array(&run->evals, (size_t)count, sizeof *run->evals));
+    VV_TRY(vv_alloc_array(&run->eval_sets, (size_t)count, sizeof *run->eval_sets));
+    for (int i = 0; i < count; i++) {
+        vv_status status = open_eval(run, r, &all[i], synthetic);
+        if (status != VV_OK)
+            return r->evaluator_count
+                       ? vv_fail_within(status, "%s: evaluators.%s", r->origin, all[i].label)
+                       : status;
+    }
+    return VV_OK;
 }
 
 static vv_status build_model(const vv_recipe *r, const vv_run *run, vv_model **out)
@@ -153,12 +225,6 @@ static void free_arrays(taken *t)
     vv_dealloc(t->loggers);
 }
 
-/* NULL = never, as the trainer has it. */
-static const char *interval_text(vv_time time, char *buf, size_t buf_bytes)
-{
-    return vv_time_is_none(time) ? NULL : vv_time_text(time, buf, buf_bytes);
-}
-
 /* The price of the hardware: what the recipe says, else the table's. */
 static vv_status find_price(const vv_recipe *r, double *usd_per_hour, vv_str *note)
 {
@@ -219,14 +285,14 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
         goto out;
     }
     static const char *const backends[] = {NULL, "cpu", "ref"};
-    vv_eval_set eval_set = {.label = "eval", .loader = run->eval, .metrics = r->top.eval_metrics};
     vv_trainer_opts o = VV_TRAINER_DEFAULTS;
     o.model = t.model;
     o.optimizer_desc = (const vv_optimizer_desc *)(const void *)r->optimizer.desc;
     o.optimizer_opts = r->optimizer.opts;
     o.train = run->train;
-    o.eval_sets = &eval_set;
-    o.eval_set_count = 1;
+    o.eval_sets = run->eval_sets;
+    o.eval_set_count = run->eval_count;
+    o.train_metrics = r->top.train_metrics;
     o.max_duration = vv_time_text(r->top.max_duration, duration, sizeof duration);
     o.iteration_length = interval_text(r->top.iteration_length, iteration, sizeof iteration);
     o.usd_per_hour = usd_per_hour;
@@ -284,6 +350,7 @@ vv_status vv_run_new(vv_run **out, const vv_recipe *recipe, const vv_run_opts *o
     vv_status status;
     VV_GO(vv_alloc(&run, sizeof *run));
     VV_GO(open_data(run, recipe, opts->synthetic));
+    VV_GO(open_evals(run, recipe, opts->synthetic));
     VV_GO(make_trainer(recipe, run, opts));
     *out = run;
     run = NULL;
@@ -301,7 +368,7 @@ vv_trainer *vv_run_trainer(vv_run *run)
 
 vv_loader *vv_run_eval_loader(vv_run *run)
 {
-    return run->eval;
+    return run->evals[0].loader;
 }
 
 void vv_run_free(vv_run *run)
@@ -310,8 +377,12 @@ void vv_run_free(vv_run *run)
         return;
     vv_trainer_free(run->trainer);
     vv_loader_free(run->train);
-    vv_loader_free(run->eval);
+    for (int i = 0; i < run->eval_count; i++) {
+        vv_loader_free(run->evals[i].loader);
+        vv_dataset_free(run->evals[i].set);
+    }
+    vv_dealloc(run->evals);
+    vv_dealloc(run->eval_sets);
     vv_dataset_free(run->train_set);
-    vv_dataset_free(run->eval_set);
     vv_dealloc(run);
 }

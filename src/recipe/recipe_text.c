@@ -66,6 +66,21 @@ static vv_status add_single(const char *section, const vvi_part *part, vv_str *o
     return add_fields(part->desc, part->opts, "  ", out);
 }
 
+static vv_status add_evaluators(const vv_recipe *r, vv_str *out)
+{
+    if (r->evaluator_count)
+        vv_str_add(out, "evaluators:\n");
+    for (int i = 0; i < r->evaluator_count; i++) {
+        const vvi_eval_part *e = &r->evaluators[i];
+        vv_str_add(out, "  ");
+        VV_TRY(add_quoted(e->label, out));
+        vv_str_addf(out, ":\n    dataset:\n      name: %s\n", e->dataset.desc->name);
+        VV_TRY(add_fields(e->dataset.desc, e->dataset.opts, "      ", out));
+        VV_TRY(add_fields(&vvi_eval_desc, &e->opts, "    ", out));
+    }
+    return vv_str_status(out);
+}
+
 static vv_status add_several(const char *section, const vvi_parts *parts, vv_str *out)
 {
     if (!parts->count)
@@ -97,6 +112,7 @@ vv_status vv_recipe_text(const vv_recipe *r, vv_str *out)
     VV_TRY(add_single("dataset", &r->dataset, out));
     vv_str_add(out, "transform:\n");
     VV_TRY(add_fields(&vvi_transform_desc, &r->transform, "  ", out));
+    VV_TRY(add_evaluators(r, out));
     if (r->profiled) {
         vv_str_add(out, "profile:\n");
         VV_TRY(add_fields(&vvi_profile_desc, &r->profile, "  ", out));

@@ -347,6 +347,9 @@ static const char *const whole_recipes[] = {
          "\\U0001F600\"\n"
          "initializers: ' kaiming_normal '\n",
     HEAD "profile: {wait: 3, active: 2, repeat: 0}\n",
+    HEAD
+    "eval_metrics: top5\nevaluators:\n  eval: {}\n  \"a: b\": {dataset: cifar10, split: train, "
+    "subset: 10ba, interval: 2ep}\n",
     HEAD "name: off\nmax_duration: 1e6sp\nseed: 4294967295\n",
 };
 
@@ -372,6 +375,39 @@ static void describes_its_settings(void **state)
     assert_non_null(vv_desc_field(vv_recipe_desc("transform"), "flip"));
     assert_non_null(vv_desc_field(vv_recipe_desc("profile"), "active"));
     assert_null(vv_recipe_desc("model"));
+}
+
+/* What an entry leaves out is the recipe's; an override reaches into it. */
+static void evaluators(void **state)
+{
+    (void)state;
+    static const char text[] =
+        HEAD "eval_metrics: accuracy\neval_interval: 3ep\neval_batch_size: 50\n"
+             "evaluators:\n  clean: {}\n  hard:\n    dataset: {name: synthetic, like: cifar10}\n"
+             "    metrics: [accuracy, top5]\n    subset: 500sp\n  none: off\n";
+    vv_str out = resolved(text, (const override_list){"evaluators.hard.interval=10ba"});
+    has_line(&out, "evaluators:\n  \"clean\":\n    dataset:\n      name: synthetic");
+    has_line(&out,
+             "    metrics: \"accuracy\"\n    interval: 3ep\n    subset: none\n    batch_size: 50");
+    has_line(&out, "  \"hard\":\n    dataset:\n      name: synthetic");
+    has_line(&out, "    metrics: \"accuracy,top5\"\n    interval: 10ba\n    subset: 500sp");
+    has_not(&out, "none:");
+    vv_str_fini(&out);
+    assert_non_null(vv_desc_field(vv_recipe_desc("evaluator"), "subset"));
+    static const char *const wrong[][2] = {
+        {HEAD "evaluators: [accuracy]\n", "recipe.yaml:3: evaluators: each has a label"},
+        {HEAD "evaluators: {hard: accuracy}\n", "recipe.yaml:3: evaluators.hard: give settings by"},
+        {HEAD "evaluators: {hard: {metric: x}}\n", "did you mean 'metrics'?"},
+        {HEAD "evaluators: {hard: {dataset: minst}}\n", "did you mean 'mnist'?"},
+        {HEAD "evaluators: {hard: {subset: 2ep}}\n", "subset: give batches or samples"},
+        {HEAD "evaluator: {hard: {}}\n", "did you mean 'evaluators'?"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        vv_recipe *recipe;
+        vv_error_clear();
+        assert_int_not_equal(vv_recipe_parse(&recipe, wrong[i][0], "recipe.yaml", NULL, 0), VV_OK);
+        assert_says(wrong[i][1]);
+    }
 }
 
 /* A word switches profiling on with its defaults or off; settings switch it on. */
@@ -507,6 +543,7 @@ int main(void)
         cmocka_unit_test(resolved_text_is_a_fixed_point),
         cmocka_unit_test(default_callbacks),
         cmocka_unit_test(describes_its_settings),
+        cmocka_unit_test(evaluators),
         cmocka_unit_test(profile_is_a_word_or_settings),
         cmocka_unit_test(loads_files),
         cmocka_unit_test(survives_each_allocation_failing),

@@ -156,6 +156,48 @@ static void stands_in_for_missing_data(void **state)
     vv_recipe_free(recipe);
 }
 
+/* Two evaluators, one on part of the training set; metrics of training are logged. */
+static void several_evaluators(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "model: {name: mlp, width: 4, layers: 1}\n"
+        "dataset: {name: synthetic, like: mnist, height: 6, width: 6, count: 64, pool: 64}\n"
+        "batch_size: 32\neval_batch_size: 20\nmax_duration: 2ba\nthreads: 1\nworkers: 0\n"
+        "train_metrics: accuracy\n"
+        "evaluators:\n  test: {metrics: [accuracy, top3]}\n"
+        "  seen: {split: train, subset: 30sp, metrics: perplexity, microbatch: 7}\n";
+    vv_recipe *recipe = recipe_of(text, NULL);
+    vv_run *run;
+    assert_ok(vv_run_new(&run, recipe, NULL));
+    vv_trainer *trainer = vv_run_trainer(run);
+    const vv_state *s = vv_trainer_state(trainer);
+    assert_ok(vv_trainer_fit(trainer));
+    double value;
+    assert_ok(vv_state_metric(s, "test", "top3", &value));
+    assert_ok(vv_state_metric(s, "seen", "perplexity", &value));
+    assert_true(value > 1.0);
+    assert_fails(vv_state_metric(s, "eval", "accuracy", &value), VV_ENOTFOUND);
+    assert_ok(vv_state_metric(s, "train", "accuracy", &value));
+    assert_int_equal(vv_loader_sample_count(vv_run_eval_loader(run)), 64);
+    vv_run_free(run);
+    vv_recipe_free(recipe);
+
+    static const char *const wrong[][2] = {
+        {"evaluators.test.metrics=mse", "evaluator test: metric mse"},
+        {"evaluators.seen.dataset={name: synthetic, like: cifar10}",
+         "tiny.yaml: evaluators.seen: its samples are"},
+        {"evaluators.seen.interval=-1ep", "evaluator seen: interval"},
+    };
+    for (int i = 0; i < 3; i++) {
+        recipe = recipe_of(text, wrong[i][0]);
+        vv_error_clear();
+        assert_int_not_equal(vv_run_new(&run, recipe, NULL), VV_OK);
+        assert_says(wrong[i][1]);
+        vv_recipe_free(recipe);
+    }
+}
+
 static void says_what_cannot_work(void **state)
 {
     (void)state;
@@ -239,6 +281,7 @@ static void survives_failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(several_evaluators),
         cmocka_unit_test(trains_evaluates_and_is_finished),
         cmocka_unit_test(runs_without_a_folder),
         cmocka_unit_test(stands_in_for_missing_data),
