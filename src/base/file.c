@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <vivace/memory.h>
+#include <vivace/str.h>
 
 /* One system call takes at most about 2 GiB. */
 #define CHUNK_BYTES ((size_t)1 << 30)
@@ -253,19 +254,21 @@ vv_status vvi_room_for(const char *folder, uint64_t bytes)
 {
     struct statvfs info;
     struct rlimit limit;
-    const double mib = 1048576.0;
+    char need[32], room[32];
+    vv_bytes_text((size_t)bytes, need, sizeof need);
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         (uint64_t)limit.rlim_cur < bytes)
-        return vv_fail(VV_EIO, "%s: %.1f MiB are needed, but this process may write files of at "
-                               "most %.1f MiB (ulimit -f)", folder, (double)bytes / mib,
-                       (double)limit.rlim_cur / mib);
+        return vv_fail(VV_EIO, "%s: %s are needed, but this process may write files of at most %s "
+                               "(ulimit -f)", folder, need,
+                       vv_bytes_text((size_t)limit.rlim_cur, room, sizeof room));
     if (statvfs(folder, &info) || info.f_blocks == 0)
         return VV_OK; /* unknown */
-    const double room = (double)info.f_bavail * (double)info.f_frsize;
-    if (room < (double)bytes)
-        return vv_fail(VV_EIO, "%s: %.1f MiB are needed, %.1f MiB are free; free some space or "
-                               "choose another folder", folder, (double)bytes / mib, room / mib);
-    return VV_OK;
+    const uint64_t blocks = info.f_bavail, size = info.f_frsize;
+    if (!size || blocks > UINT64_MAX / size || blocks * size >= bytes)
+        return VV_OK;
+    return vv_fail(VV_EIO, "%s: %s are needed, %s are free; free some space or choose another "
+                           "folder", folder, need,
+                   vv_bytes_text((size_t)(blocks * size), room, sizeof room));
 }
 
 vv_status vvi_path_join(char **out, const char *folder, const char *name)

@@ -110,17 +110,18 @@ static vv_status match(const loading *l, const char *name, slot **out)
     return VV_OK;
 }
 
+/* A count that PyTorch keeps in batch norms and some files leave out; nothing reads it. */
+static bool is_counter(const char *name)
+{
+    static const char tail[] = "num_batches_tracked";
+    const size_t length = strlen(name), n = sizeof tail - 1;
+    return length >= n && strcmp(name + length - n, tail) == 0 &&
+           (length == n || name[length - n - 1] == '.');
+}
+
 static bool left_out(const loading *l, const char *name)
 {
-    size_t length = strlen(name);
-    static const char tail[] = "num_batches_tracked";
-    const size_t n = sizeof tail - 1;
-    if (strncmp(name, "vivace/", 7) == 0)
-        return true;
-    if (length >= n && strcmp(name + length - n, tail) == 0 &&
-        (length == n || name[length - n - 1] == '.'))
-        return true;
-    return l->map && listed(l->map->ignored, name);
+    return is_counter(name) || (l->map && listed(l->map->ignored, name));
 }
 
 static void note(vv_str *list, int *count, const char *name)
@@ -166,7 +167,8 @@ static vv_status take_names(loading *l, const vv_safetensors *file)
         }
     }
     for (int i = 0; i < l->count; i++)
-        if (!l->slots[i].given && !user_ignores(l, l->slots[i].name))
+        if (!l->slots[i].given && !user_ignores(l, l->slots[i].name) &&
+            !is_counter(l->slots[i].name))
             note(&l->missing, &l->missing_count, l->slots[i].name);
     VV_TRY(vv_str_status(&l->missing));
     return vv_str_status(&l->unexpected);
@@ -188,6 +190,14 @@ static vv_status check_strict(const loading *l)
                        "them out",
                        l->unexpected_count, vv_str_text(&l->unexpected));
     return VV_OK;
+}
+
+static bool nothing_given(const loading *l)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->slots[i].given)
+            return false;
+    return true;
 }
 
 static bool fits(const slot *s)
@@ -272,7 +282,7 @@ vv_status vvi_model_load(vv_model *model, const vv_safetensors *file, bool stric
     VV_GO(take_names(&l, file));
     if (strict)
         VV_GO(check_strict(&l));
-    if (l.count && l.missing_count == l.count)
+    if (l.missing_count && nothing_given(&l))
         VV_GO(vv_fail(VV_ENOTFOUND, "it has none of the model's %d weights (%s)", l.count,
                       vv_str_text(&l.missing)));
     VV_GO(check_shapes(&l));

@@ -78,6 +78,11 @@ typedef struct world {
     const char *run_dir, *duration, *save;
     int save_keep;
     bool best_backend; /* else `ref`, which starts faster */
+    bool fresh;        /* does not look for an earlier run */
+    const char *name;
+    const char *eval;  /* interval; NULL = 1ep */
+    vv_save_opts saving;
+    uint64_t seed;     /* of the loader and the run; 0 = 3 and 17 */
     tt_listen *listen;
     void *ctx;
     /* results */
@@ -115,11 +120,16 @@ static inline void world_run(world *w)
     opts.methods = VV_LIST(method);
     opts.callbacks = callbacks;
     opts.microbatch = 1;
-    opts.seed = 17;
+    opts.seed = w->seed ? w->seed : 17;
+    if (w->seed)
+        assert_ok(vv_loader_set_seed(train.loader, w->seed));
+    opts.run_name = w->name;
+    opts.save = w->saving;
+    opts.eval_interval = w->eval ? w->eval : "1ep";
     opts.run_dir = w->run_dir;
     opts.save_interval = w->save;
     opts.save_keep = w->save_keep;
-    opts.resume = true;
+    opts.resume = !w->fresh;
     opts.backend = w->best_backend ? NULL : vv_backend_find("ref");
     vv_trainer *trainer;
     w->status = vv_trainer_new(&trainer, &opts);

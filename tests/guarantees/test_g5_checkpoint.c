@@ -55,6 +55,8 @@ static void wait_for_saves(const char *folder)
     }
 }
 
+static int lives = 25;
+
 static void test_killed_while_saving(void **unused)
 {
     (void)unused;
@@ -67,7 +69,7 @@ static void test_killed_while_saving(void **unused)
     int killed = 0;
     /* Saves after each of 20000 batches, far more than it lives to see. */
     world w = {.run_dir = folder, .duration = "20000ba", .save = "1ba", .save_keep = 3};
-    for (int life = 0; life < 40; life++) {
+    for (int life = 0; life < lives; life++) {
         pid_t child = life_start(&w, "plain", 0, 0, 0);
         wait_for_saves(inner);
         struct timespec wait = {0, (long)vv_rng_below(&rng, 20000000)};
@@ -88,7 +90,7 @@ static void test_killed_while_saving(void **unused)
         }
         assert_true(count <= 4); /* 3, and the one whose elder was not yet removed */
     }
-    assert_int_equal(killed, 40);
+    assert_int_equal(killed, lives);
     assert_true(verify_all(inner) > 0);
     tt_remove(folder);
 }
@@ -165,6 +167,27 @@ static void test_read_only(void **unused)
     assert_int_not_equal(w.status, VV_OK);
     assert_int_equal(w.batches, 0);
     assert_says("/dev/null");
+}
+
+/* What can be known fails before step 0: a process that may not write files so large. */
+static void test_limited(void **unused)
+{
+    (void)unused;
+    char folder[256];
+    tt_folder(folder, sizeof folder);
+    world w = {.run_dir = folder, .duration = "6ba", .save = "1ba"};
+    int how = life_end(life_start(&w, "limited", 0, 0, 0));
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    tt_remove(folder);
+}
+
+static int was_limited(const world *w)
+{
+    return w->status == VV_EIO && strstr(vv_error(), "no room for a checkpoint") &&
+                   strstr(vv_error(), "ulimit") && w->batches == 0
+               ? 0
+               : 6;
 }
 
 /* A limit on the size of files stands for a full disk: log lines fit, the checkpoint does not. */
@@ -281,6 +304,7 @@ static const life_kind kinds[] = {
     {"plain", NULL, NULL},
     {"refused", NULL, was_refused},
     {"full disk", fill_disk, was_loud},
+    {"limited", NULL, was_limited},
     {NULL, NULL, NULL},
 };
 
@@ -290,11 +314,22 @@ int main(int argc, char **argv)
         /* Root may write anywhere. */
         if (strcmp(argv[5], "refused") == 0 && geteuid() == 0 && setuid(65534))
             return 5;
+        if (strcmp(argv[5], "limited") == 0) {
+            const struct rlimit limit = {1000, 1000};
+            if (setrlimit(RLIMIT_FSIZE, &limit))
+                return 5;
+        }
         return life_main(argv, kinds);
+    }
+    if (argc == 2) { /* so many lives and nothing else: the slow suite */
+        const struct CMUnitTest kills[] = {cmocka_unit_test(test_killed_while_saving)};
+        lives = (int)strtol(argv[1], NULL, 10);
+        return cmocka_run_group_tests(kills, NULL, NULL);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_while_saving), cmocka_unit_test(test_damaged_newest),
         cmocka_unit_test(test_read_only),           cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_limited),
         cmocka_unit_test(test_rotation),            cmocka_unit_test(test_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
