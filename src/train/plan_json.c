@@ -192,7 +192,7 @@ static void add_evaluations(const vv_trainer *t, vv_str *out)
         vv_str_add(out, i ? ", {\"label\": " : "{\"label\": ");
         vv_str_add_json(out, e->label);
         vv_str_addf(out, ", \"samples\": %" PRId64 ", \"metrics\": [",
-                    vv_loader_sample_count(e->loader));
+                    e->subset ? e->subset : vv_loader_sample_count(e->loader));
         for (int j = 0; j < e->metric_count; j++)
             vv_str_addf(out, "%s\"%s\"", j ? ", " : "", e->metrics[j].name);
         vv_str_add(out, "], ");
