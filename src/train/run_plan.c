@@ -199,8 +199,9 @@ static void add_evaluation(const vv_trainer *t, vv_str *out)
         vv_str_addf(out, "; the newest %d checkpoints are kept", t->save_keep);
     if (t->saver.keep_best > 0) {
         const vvi_evaluator *e = &t->evaluators[t->saver.evaluator];
-        vv_str_addf(out, "%s the %d with the %s %s/%s", t->save_keep > 0 ? " and" : "; also saved are",
-                    t->saver.keep_best, t->saver.higher ? "highest" : "lowest", e->label,
+        vv_str_addf(out, "%s the %d with the %s %s/%s",
+                    t->save_keep > 0 ? " and" : "; also saved are", t->saver.keep_best,
+                    t->saver.higher ? "highest" : "lowest", e->label,
                     e->metrics[t->saver.metric].name);
     }
     vv_str_add(out, "\n");
