@@ -496,6 +496,7 @@ static int live_on_small_disk(const char *folder)
     snprintf(inner, sizeof inner, "%.300s/checkpoints/latest", run_dir);
     world w = {.run_dir = run_dir, .duration = "6ba", .save = "1ba", .listen = fill_at_three};
     world_run(&w);
+    free(w.weights.values);
     if (w.status != VV_EIO || w.batches > 3)
         return 1;
     vv_str out = {0}; /* whole files, and a link to one of them */
@@ -512,6 +513,7 @@ static int live_on_small_disk(const char *folder)
         return 3;
     unlink(filler);
     world_run(&w);
+    free(w.weights.values);
     return w.status == VV_OK && w.batches == 6 ? 0 : 4;
 }
 

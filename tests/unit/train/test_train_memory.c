@@ -68,6 +68,9 @@ static vv_status run(tt_data *train, tt_data *eval, const char *folder, uint64_t
     opts.recipe_text = "a: b\n";
     opts.save_interval = "1ba";
     opts.save_keep = 1;
+    opts.save.keep_best = 1;
+    opts.save.name = "{run_name}-{batch}";
+    opts.load.exclude_methods = "none*";
     opts.resume = true;
     opts.backend = vv_backend_find("ref");
     vv_trainer *trainer;
