@@ -29,6 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sink = read_all(file);
     else if (!vv_error()[0])
         abort();
+    (void)sink;
     vv_safetensors_close(file);
     if (vv_memory_live_count() != 0)
         abort();
