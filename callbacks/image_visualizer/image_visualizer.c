@@ -2,11 +2,9 @@
  * changes them, with the normalisation taken off again. */
 #include "image_visualizer.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <vivace/ext/data_files.h>
 #include <vivace/memory.h>
@@ -40,10 +38,7 @@ static vv_status make_folder(const vv_image_visualizer_opts *opts, const vv_stat
     else
         return vv_fail(VV_EINVAL, "dir must be given: the run has no folder for images");
     VV_TRY(vv_str_status(path));
-    if (mkdir(vv_str_text(path), 0777) != 0 && errno != EEXIST)
-        return vv_fail(VV_EIO, "%s: cannot make the folder: %s", vv_str_text(path),
-                       strerror(errno));
-    return VV_OK;
+    return vv_make_folder(vv_str_text(path));
 }
 
 /* What cannot be shown is told before the first batch. */

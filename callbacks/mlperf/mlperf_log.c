@@ -7,20 +7,16 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* Every folder on the way to the last '/' of the path. */
+/* The folder of the file. */
 static vv_status make_folders(const char *path)
 {
-    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        vv_str part = {0};
-        vv_str_addn(&part, path, (size_t)(slash - path));
-        vv_status status = vv_str_status(&part);
-        if (status == VV_OK && mkdir(vv_str_text(&part), 0777) != 0 && errno != EEXIST)
-            status = vv_fail(VV_EIO, "%s: cannot make the folder: %s", vv_str_text(&part),
-                             strerror(errno));
-        vv_str_fini(&part);
-        VV_TRY(status);
-    }
-    return VV_OK;
+    vv_str folder = {0};
+    vv_str_addn(&folder, path, (size_t)(strrchr(path, '/') - path));
+    vv_status status = vv_str_status(&folder);
+    if (status == VV_OK)
+        status = vv_make_folder(vv_str_text(&folder));
+    vv_str_fini(&folder);
+    return status;
 }
 
 static vv_status append(const char *path, const vv_str *text)

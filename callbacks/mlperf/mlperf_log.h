@@ -2,7 +2,7 @@
 #ifndef VIVACE_CALLBACKS_MLPERF_LOG_H
 #define VIVACE_CALLBACKS_MLPERF_LOG_H
 
-#include <vivace/str.h>
+#include <vivace/ext/train.h>
 
 typedef struct mlperf_log {
     vv_str path; /* of the result file */

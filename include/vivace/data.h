@@ -24,6 +24,10 @@ typedef struct vv_sample_spec {
     float mean[4], std[4]; /* per channel, of pixels / 255; std 0 = unknown */
     int64_t tokens;        /* in one sample of text; 0 = the set has no tokens */
 } vv_sample_spec;
+/* VV_ETYPE with a sentence unless the samples are 8-bit images [H,W,C]; with `grey_or_rgb` they
+   must have 1 or 3 channels. */
+VV_API VV_MUST_USE vv_status vv_sample_spec_check_image(const vv_sample_spec *spec,
+                                                        bool grey_or_rgb);
 
 /* ---- ext: what a data set is ---- */
 typedef struct vv_dataset_class {

@@ -48,16 +48,8 @@ static vv_status csv_open(vv_logger *logger, const char *run_dir, bool resumed)
     const vv_csv_opts *opts = logger->opts;
     csv *c = logger->self;
     const char *name = opts->path && opts->path[0] ? opts->path : "metrics.csv";
-    vv_str path = {0};
-    if (name[0] != '/' && run_dir)
-        vv_str_addf(&path, "%s/", run_dir);
-    vv_str_add(&path, name);
-    vv_status status = vv_str_status(&path);
-    if (status == VV_OK)
-        status = vv_strdup(&c->path, vv_str_text(&path));
-    vv_str_fini(&path);
     c->resumed = resumed;
-    return status;
+    return vv_run_path(&c->path, run_dir, name);
 }
 
 /* ---- texts (RFC 4180) ---- */

@@ -35,16 +35,8 @@ static vv_status jsonl_open(vv_logger *logger, const char *run_dir, bool resumed
     const vv_jsonl_opts *opts = logger->opts;
     jsonl *j = logger->self;
     const char *name = opts->path && opts->path[0] ? opts->path : "metrics.jsonl";
-    vv_str path = {0};
-    if (name[0] != '/' && run_dir)
-        vv_str_addf(&path, "%s/", run_dir);
-    vv_str_add(&path, name);
-    vv_status status = vv_str_status(&path);
-    if (status == VV_OK)
-        status = vv_strdup(&j->path, vv_str_text(&path));
-    vv_str_fini(&path);
     j->resumed = resumed;
-    return status;
+    return vv_run_path(&j->path, run_dir, name);
 }
 
 /* Whether a line belongs to what the checkpoint has seen. */

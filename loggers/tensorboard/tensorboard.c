@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 
 #include <vivace/memory.h>
@@ -56,35 +55,12 @@ static vv_status tensorboard_open(vv_logger *logger, const char *run_dir, bool r
     const vv_tensorboard_opts *opts = logger->opts;
     tensorboard *t = logger->self;
     const char *name = opts->dir && opts->dir[0] ? opts->dir : "tensorboard";
-    vv_str path = {0};
-    if (name[0] != '/' && run_dir)
-        vv_str_addf(&path, "%s/", run_dir);
-    vv_str_add(&path, name);
-    vv_status status = vv_str_status(&path);
-    if (status == VV_OK)
-        status = vv_strdup(&t->dir, vv_str_text(&path));
-    vv_str_fini(&path);
     t->resumed = resumed;
     vvi_crc32c_init(&t->crc);
-    return status;
+    return vv_run_path(&t->dir, run_dir, name);
 }
 
 /* ---- the folder ---- */
-
-static vv_status make_folder(char *path)
-{
-    for (char *p = path + 1;; p++) {
-        const char c = *p;
-        if (c && c != '/')
-            continue;
-        *p = '\0';
-        vv_status status =
-            mkdir(path, 0777) == 0 || errno == EEXIST ? VV_OK : failed("make the folder", path);
-        *p = c;
-        if (status != VV_OK || !c)
-            return status;
-    }
-}
 
 static vv_status add_name(names *list, const char *text, size_t bytes)
 {
@@ -218,7 +194,7 @@ static vv_status start(tensorboard *t, const vv_state *s)
     vv_status status;
     int64_t newest, now = (int64_t)wall_time();
     t->first_step = s->time.batch;
-    VV_GO(make_folder(t->dir));
+    VV_GO(vv_make_folder(t->dir));
     VV_GO(list_files(t->dir, &files, &newest));
     if (t->resumed)
         VV_GO(look_back(t, &files));

@@ -17,15 +17,12 @@ static vv_status apply(vv_method *method, vv_event event, vv_state *state)
 
 static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
 {
-    const vv_sample_spec *data = &state->input_spec;
     (void)method;
     if (!state->train_loader) {
         vv_str_add(line, "nothing to train");
         return vv_str_status(line);
     }
-    if (data->input_ndim != 3 || data->input_dtype != VV_U8)
-        return vv_fail(VV_ETYPE, "needs 8-bit images [H,W,C]; these samples are %s with %d axes",
-                       vv_dtype_name(data->input_dtype), data->input_ndim);
+    VV_TRY(vv_sample_spec_check_image(&state->input_spec, false));
     vv_str_add(line, "mirrors each image by chance in the first epoch, then in turns");
     return vv_str_status(line);
 }

@@ -199,11 +199,8 @@ static vv_status apply(vv_method *method, vv_event event, vv_state *state)
 static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
 {
     const vv_patch_whitening_opts *o = method->opts;
-    const vv_sample_spec *data = &state->input_spec;
-    if (data->input_ndim != 3 || data->input_dtype != VV_U8)
-        return vv_fail(VV_ETYPE, "needs 8-bit images [H,W,C]; these samples are %s with %d axes",
-                       vv_dtype_name(data->input_dtype), data->input_ndim);
-    vv_module *conv = vv_patch_whitening_layer(state->model->net, data->input_shape[2]);
+    VV_TRY(vv_sample_spec_check_image(&state->input_spec, false));
+    vv_module *conv = vv_patch_whitening_layer(state->model->net, state->input_spec.input_shape[2]);
     if (!conv) {
         vv_str_add(line, "the first layer is no convolution with enough filters");
         return vv_str_status(line);

@@ -42,17 +42,12 @@ static vv_status apply(vv_method *method, vv_event event, vv_state *state)
 static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
 {
     const vv_randaugment_opts *o = method->opts;
-    const vv_sample_spec *data = &state->input_spec;
     static const char *const sets[] = {"all thirteen", "the nine safe", "the paper's thirteen"};
     if (!state->train_loader) {
         vv_str_add(line, "nothing to train");
         return vv_str_status(line);
     }
-    if (data->input_ndim != 3 || data->input_dtype != VV_U8 ||
-        (data->input_shape[2] != 1 && data->input_shape[2] != 3))
-        return vv_fail(VV_ETYPE, "needs 8-bit images with 1 or 3 channels; these samples are %s "
-                                 "with %d axes",
-                       vv_dtype_name(data->input_dtype), data->input_ndim);
+    VV_TRY(vv_sample_spec_check_image(&state->input_spec, true));
     vv_str_addf(line, "changes each image %lld time%s by one of %s changes, strength up to %g",
                 (long long)o->depth, o->depth == 1 ? "" : "s", sets[o->augmentation_set],
                 o->severity);

@@ -181,3 +181,16 @@ out:
     vv_tensor_free(target);
     return status;
 }
+
+vv_status vv_sample_spec_check_image(const vv_sample_spec *spec, bool grey_or_rgb)
+{
+    const bool image = spec->input_ndim == 3 && spec->input_dtype == VV_U8;
+    const int64_t channels = image ? spec->input_shape[2] : 0;
+    if (image && (!grey_or_rgb || channels == 1 || channels == 3))
+        return VV_OK;
+    if (image)
+        return vv_fail(VV_ETYPE, "needs 8-bit images with 1 or 3 channels; these have %lld",
+                       (long long)channels);
+    return vv_fail(VV_ETYPE, "needs 8-bit images [H,W,C]; these samples are %s with %d axes",
+                   vv_dtype_name(spec->input_dtype), spec->input_ndim);
+}

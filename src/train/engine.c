@@ -91,8 +91,6 @@ out:
 
 vv_status vvi_engine_fire_before(vv_trainer *t, vv_event event, int count)
 {
-    if (t->silent)
-        return VV_OK;
     const bool reversed = vvi_event_reversed(event);
     const int outer = t->firing; /* a method may cause events */
     vv_status status = VV_OK;
@@ -149,8 +147,6 @@ static vv_status fire_loggers(vv_trainer *t, vv_event event)
 
 vv_status vvi_engine_fire(vv_trainer *t, vv_event event)
 {
-    if (t->silent)
-        return VV_OK;
     if (t->state.dry) /* nothing happens that callbacks or loggers should hear of */
         return fire_methods(t, event);
     if (event == VV_EVENT_INIT) { /* so that what methods say at INIT is heard */

@@ -9,8 +9,6 @@
    larger microbatch is timed by fewer rows. */
 #define TIMED_FLOPS 1e10
 #define TIMED_FLOPS_REF 2e8 /* backend `ref` takes minutes for what `cpu` does in a moment */
-#define TIMED_SECONDS 1.0
-enum { TIMED_RUNS = 3 };
 
 /* ---- how long it will take ---- */
 
@@ -25,60 +23,13 @@ vvi_expected vvi_expect(const vv_trainer *t)
         out.note = "the budget";
     } else if (t->batch_seconds_measured > 0.0) {
         out.seconds = t->batch_seconds_measured * (double)axis->total_batches;
-        out.note = "from one timed step, without methods, loader, optimizer and evaluation";
+        out.note = "from one timed step at full size, without loader, optimizer and evaluation";
     } else {
         out.note = t->not_measured ? t->not_measured : "no step was timed";
     }
     if (t->state.usd_per_hour > 0.0)
         out.usd = out.seconds / 3600.0 * t->state.usd_per_hour;
     return out;
-}
-
-static vv_status zeros(vv_tensor **out, vv_dtype dtype, int64_t rows, int ndim,
-                       const int64_t *shape)
-{
-    int64_t full[VV_MAX_DIMS] = {rows};
-    memcpy(full + 1, shape, (size_t)ndim * sizeof *shape); /* fits: the step was probed */
-    return vv_tensor_new(out, dtype, ndim + 1, full);
-}
-
-/* The best of some: the first builds the plan, and on a busy machine any other may be late. */
-static vv_status time_rows(vv_trainer *t, int64_t rows, double *seconds)
-{
-    vv_state *s = &t->state;
-    const vv_sample_spec *spec = &s->input_spec;
-    bool image = spec->input_dtype == VV_U8 && spec->input_ndim == 3;
-    vv_batch batch = {.count = rows};
-    vv_status status = VV_OK;
-    int64_t microbatch = t->microbatch;
-    bool training = vv_module_training(s->model->net);
-    VV_GO(zeros(&batch.input, image ? VV_F32 : spec->input_dtype, rows, spec->input_ndim,
-                spec->input_shape));
-    VV_GO(zeros(&batch.target, spec->target_dtype, rows, spec->target_ndim, spec->target_shape));
-    s->batch = &batch;
-    s->loss_item_count = vv_model_loss_items(s->model, batch.target);
-    vv_module_set_training(s->model->net, true);
-    t->silent = true;
-    t->microbatch = 0;
-    double best = (double)INFINITY, begun = vv_clock();
-    for (int i = 0; i <= TIMED_RUNS && status == VV_OK; i++) {
-        if (i > 1 && vv_clock() - begun > TIMED_SECONDS)
-            break;
-        double start = vv_clock();
-        status = vvi_step_gradients(t, false, NULL);
-        if (i > 0)
-            best = fmin(best, vv_clock() - start);
-    }
-    *seconds = best;
-out:
-    t->silent = false;
-    t->microbatch = microbatch;
-    vv_module_set_training(s->model->net, training);
-    vv_graph_reset(t->graph);
-    s->batch = NULL;
-    vv_tensor_free(batch.input);
-    vv_tensor_free(batch.target);
-    return vv_fail_within(status, "a timed step");
 }
 
 vv_status vv_trainer_time_step(vv_trainer *t)
@@ -99,7 +50,7 @@ vv_status vv_trainer_time_step(vv_trainer *t)
     }
     if (row_flops * (double)rows > most)
         rows = (int64_t)(most / row_flops);
-    VV_TRY(time_rows(t, rows, &seconds));
+    VV_TRY(vv_fail_within(vvi_time_step(t, t->graph, rows, &seconds), "a timed step"));
     t->batch_seconds_measured = seconds * (double)t->batch_size / (double)rows;
     return VV_OK;
 }

@@ -289,3 +289,13 @@ out:
     vv_dealloc(probe);
     return vv_fail_within(status, "run folder");
 }
+
+vv_status vv_run_path(char **out, const char *run_dir, const char *name)
+{
+    return vvi_path_join(out, run_dir, name);
+}
+
+vv_status vv_make_folder(const char *path)
+{
+    return vvi_mkdirs(path);
+}

@@ -67,6 +67,7 @@ static void set_available(vv_trainer *t)
     if (s->optimizer)
         copies += (size_t)vv_optimizer_type(s->optimizer)->state_count;
     z->fixed_bytes = bytes[0] + copies * bytes[1];
+    z->batch_bytes = t->train ? vvi_batch_bytes(t) : 0;
     z->limit_given = t->memory_limit > 0;
     z->available_bytes = (size_t)t->memory_limit;
     if (z->limit_given)
@@ -114,7 +115,6 @@ static vv_status plan_rows(vv_trainer *t, int64_t rows)
         for (int how = 0; how < (rows < t->batch_size ? 2 : 1); how++) {
             vvi_dry_result r;
             VV_TRY(vvi_step_dry(t, moments[i], rows, how ? VV_BIND_ADD : VV_BIND_WRITE, false, &r));
-            z->batch_bytes = r.batch_bytes;
             if (r.cost.slab_bytes < z->cost.slab_bytes)
                 continue;
             z->cost = r.cost;
@@ -170,7 +170,6 @@ static vv_status choose_by_memory(vv_trainer *t)
     int64_t rows = 0;
     set_graph_memory(t, t->graph, VV_RECOMPUTE_OFF);
     VV_TRY(plan_rows(t, t->batch_size));
-    set_graph_memory(t, t->graph, VV_RECOMPUTE_OFF); /* now the batch's bytes are known */
     if (fits(t)) {
         t->microbatch = t->batch_size;
         snprintf(z->microbatch_note, sizeof z->microbatch_note, "the whole batch fits");
@@ -216,8 +215,7 @@ static vv_status fail_unless_fits(vv_trainer *t)
 
 /* ---- time ---- */
 
-/* Best of a few runs of a step at full size; the first prepares kernels and touches memory. */
-static vv_status time_step(vv_trainer *t, vv_graph *graph, int64_t rows, double *seconds)
+vv_status vvi_time_step(vv_trainer *t, vv_graph *graph, int64_t rows, double *seconds)
 {
     vv_graph *const own = t->graph;
     vv_status status = VV_OK;
@@ -254,7 +252,7 @@ vv_status vvi_measure_precision(vv_trainer *t, int64_t microbatch, vv_precision 
         vv_graph *graph;
         VV_TRY(vvi_graph_make(t, kinds[i], &graph));
         set_graph_memory(t, graph, t->recompute);
-        vv_status status = time_step(t, graph, rows, &seconds[i]);
+        vv_status status = vvi_time_step(t, graph, rows, &seconds[i]);
         vv_graph_free(graph);
         VV_TRY(status);
     }
@@ -284,7 +282,7 @@ static vv_status choose_by_speed(vv_trainer *t, bool any)
         if (!fits(t))
             continue;
         double seconds;
-        VV_TRY(time_step(t, t->graph, rows, &seconds));
+        VV_TRY(vvi_time_step(t, t->graph, rows, &seconds));
         double per_row = seconds / (double)rows;
         whole = pieces == 1 ? per_row : whole;
         worse = per_row < best ? 0 : worse + 1;
@@ -402,11 +400,7 @@ static vv_status size_up(vv_trainer *t, const vv_trainer_opts *o, stored from)
     int64_t micro =
         t->microbatch > 0 && t->microbatch < t->batch_size ? t->microbatch : t->batch_size;
     set_graph_memory(t, t->graph, t->recompute);
-    if (t->sizing.batch_bytes == 0) { /* then the bytes of a batch are known */
-        VV_TRY(vv_fail_within(plan_rows(t, micro), "microbatch of %lld rows", (long long)micro));
-        set_graph_memory(t, t->graph, t->recompute);
-    }
-    VV_TRY(plan_rows(t, micro));
+    VV_TRY(vv_fail_within(plan_rows(t, micro), "microbatch of %lld rows", (long long)micro));
     VV_TRY(fail_unless_fits(t));
     t->sizing.known = true;
     return check_rests(t, micro);

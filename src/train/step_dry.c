@@ -120,8 +120,25 @@ static vv_status put_back_methods(vv_trainer *t, const kept *list)
     return VV_OK;
 }
 
+static size_t sample_bytes(size_t item, int ndim, const int64_t *shape)
+{
+    for (int i = 0; i < ndim; i++)
+        item *= (size_t)shape[i];
+    return item;
+}
+
+size_t vvi_batch_bytes(const vv_trainer *t)
+{
+    const vv_sample_spec *spec = &t->state.input_spec;
+    bool image = spec->input_dtype == VV_U8 && spec->input_ndim == 3; /* floats in a batch */
+    size_t item = image ? sizeof(float) : vv_dtype_size(spec->input_dtype);
+    return (size_t)t->batch_size *
+           (sample_bytes(item, spec->input_ndim, spec->input_shape) +
+            sample_bytes(vv_dtype_size(spec->target_dtype), spec->target_ndim, spec->target_shape));
+}
+
 /* A batch that has `rows` rows or all there are, after methods have chosen among them. */
-static vv_status prepare_batch(vv_trainer *t, int64_t rows, size_t *batch_bytes)
+static vv_status prepare_batch(vv_trainer *t, int64_t rows)
 {
     vv_state *s = &t->state;
     int64_t size = rows > VVI_FEWEST_ROWS ? rows : VVI_FEWEST_ROWS;
@@ -136,15 +153,6 @@ static vv_status prepare_batch(vv_trainer *t, int64_t rows, size_t *batch_bytes)
         vv_batch_free(s->batch);
         s->batch = NULL;
     }
-    const vv_sample_spec *spec = &s->input_spec;
-    size_t one = spec->input_dtype == VV_U8 && spec->input_ndim == 3
-                     ? sizeof(float) : vv_dtype_size(spec->input_dtype);
-    for (int i = 0; i < spec->input_ndim; i++)
-        one *= (size_t)spec->input_shape[i];
-    size_t target = vv_dtype_size(spec->target_dtype);
-    for (int i = 0; i < spec->target_ndim; i++)
-        target *= (size_t)spec->target_shape[i];
-    *batch_bytes = (one + target) * (size_t)t->batch_size;
     return VV_OK;
 }
 
@@ -183,7 +191,7 @@ vv_status vvi_step_dry(vv_trainer *t, double moment, int64_t rows, vv_bind how, 
     s->batch = NULL;
     vv_module_set_training(s->model->net, true);
     set_clock(t, moment);
-    status = prepare_batch(t, rows, &out->batch_bytes);
+    status = prepare_batch(t, rows);
     if (status == VV_OK)
         status = plan_step(t, rows, how, run, out);
     vv_fail_within(status, "a training step with the data's shapes");

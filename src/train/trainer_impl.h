@@ -190,7 +190,6 @@ struct vv_trainer {
     vv_event put_off;
     double save_seconds;  /* what the last checkpoint took */
     bool deadline_told;
-    bool silent;   /* a step is only timed: nobody hears of its events */
     double batch_seconds_measured; /* by vv_trainer_time_step; 0 = not yet */
     const char *not_measured;      /* why it was not; NULL = nobody asked */
     int firing;    /* the method that is told something now */
@@ -241,7 +240,6 @@ typedef struct vvi_dry_result {
     vv_plan_cost cost;
     int ndim;
     int64_t shape[VV_MAX_DIMS]; /* of the input that the network sees */
-    size_t batch_bytes;         /* input and target of the rows, as the loader gives them */
     double seconds;             /* of the run, if it was run */
 } vvi_dry_result;
 /* The step at a moment of the run (share of it) with a batch of `rows` made-up rows, all in one
@@ -249,6 +247,11 @@ typedef struct vvi_dry_result {
    it takes; gradients are overwritten. */
 vv_status vvi_step_dry(vv_trainer *trainer, double moment, int64_t rows, vv_bind how, bool run,
                        vvi_dry_result *out);
+/* Bytes of a whole batch, input and target, as the loader gives it. */
+size_t vvi_batch_bytes(const vv_trainer *trainer);
+/* Best of a few dry steps of `rows` rows on the graph, at the end's size; the first prepares
+   kernels and touches memory. */
+vv_status vvi_time_step(vv_trainer *trainer, vv_graph *graph, int64_t rows, double *seconds);
 
 /* ---- sizing.c ---- */
 /* Resolves precision and microbatch, and proves that the largest step fits. `stored`: a checkpoint

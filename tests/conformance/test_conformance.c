@@ -286,9 +286,11 @@ static void microbatches(void **unused)
         const result whole = train(m, NET_PLAIN, 0, NULL, NULL);
         const result parts = train(m, NET_PLAIN, 3, NULL, NULL);
         assert_int_equal(whole.weights.count, parts.weights.count);
+        /* Its division by a filter's deviation makes rounding larger. */
+        const float near = strcmp(m->desc.name, "weight_standardization") == 0 ? 3e-5f : 1e-5f;
         for (size_t k = 0; k < whole.weights.count; k++)
             if (!(fabsf(whole.weights.values[k] - parts.weights.values[k]) <=
-                  3e-5f + 3e-5f * fabsf(whole.weights.values[k])))
+                  near + near * fabsf(whole.weights.values[k])))
                 fail_msg("%s: weight %zu is %.9g, with microbatches %.9g", m->desc.name, k,
                          (double)whole.weights.values[k], (double)parts.weights.values[k]);
         assert_near(parts.loss, whole.loss, 1e-5, 1e-5);

@@ -316,6 +316,13 @@ VV_API VV_MUST_USE vv_status vv_callback_new(VV_OWNED vv_callback **out,
                                              const vv_callback_desc *desc, const void *opts);
 VV_API void vv_callback_free(VV_TAKES vv_callback *callback);
 
+/* ---- files of callbacks and loggers ---- */
+/* *out = "run_dir/name"; `name` alone if it is absolute or there is no run_dir. */
+VV_API VV_MUST_USE vv_status vv_run_path(VV_OWNED char **out, const char *run_dir,
+                                         const char *name);
+/* Makes a folder and those above it; one that exists is no error. */
+VV_API VV_MUST_USE vv_status vv_make_folder(const char *path);
+
 /* ---- loggers: where numbers and progress go ---- */
 typedef struct vv_logger vv_logger;
 typedef struct vv_logger_desc {
