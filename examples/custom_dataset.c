@@ -42,7 +42,7 @@ static void fini(vv_dataset *dataset)
     vv_dealloc(dataset->self);
 }
 
-static const vv_dataset_class spirals_class = {read_sample, fini};
+static const vv_dataset_class spirals_class = {.read = read_sample, .fini = fini};
 
 static vv_status open_spirals(vv_dataset **out, const void *settings, const char *split)
 {

@@ -81,7 +81,7 @@ static void pool_fini(vv_dataset *dataset)
     pool_free(dataset->self);
 }
 
-static const vv_dataset_class pool_class = {pool_read, pool_fini};
+static const vv_dataset_class pool_class = {.read = pool_read, .fini = pool_fini};
 
 static uint8_t pixel(double z)
 {

@@ -23,6 +23,7 @@ typedef struct vv_sample_spec {
     int64_t classes;       /* 0 = not a classification set */
     float mean[4], std[4]; /* per channel, of pixels / 255; std 0 = unknown */
     int64_t tokens;        /* in one sample of text; 0 = the set has no tokens */
+    int64_t vocabulary;    /* token ids of a text are below it; 0 = no tokens, or not known */
 } vv_sample_spec;
 /* VV_ETYPE with a sentence unless the samples are 8-bit images [H,W,C]; with `grey_or_rgb` they
    must have 1 or 3 channels. */
@@ -30,11 +31,22 @@ VV_API VV_MUST_USE vv_status vv_sample_spec_check_image(const vv_sample_spec *sp
                                                         bool grey_or_rgb);
 
 /* ---- ext: what a data set is ---- */
+/* One change of one sample. */
+typedef struct vv_augment_call {
+    int64_t epoch, index; /* of the sample */
+    vv_rng rng;           /* a function of (seed, name, epoch, index) only */
+    vv_image_shape shape; /* all zero if the sample is no image */
+} vv_augment_call;
 typedef struct vv_dataset_class {
     /* Copies sample `index` out (input or target NULL = not wanted). May be called from several
        threads at once. */
     vv_status (*read)(vv_dataset *dataset, int64_t index, void *input, void *target);
     void (*fini)(vv_dataset *dataset);
+    /* Changes a sample in place after it was read (target NULL = not wanted): masking, random
+       choices. What it does may depend on `call` and the sample only; loaders call it, for images
+       before their own changes, from several threads at once. Evaluation sees epoch 0's. May be
+       NULL. */
+    vv_status (*vary)(vv_dataset *dataset, vv_augment_call *call, void *input, void *target);
 } vv_dataset_class;
 struct vv_dataset {
     const vv_dataset_class *type;
@@ -154,11 +166,6 @@ VV_API VV_BORROWED vv_dataset *vv_loader_dataset(const vv_loader *loader);
 VV_API VV_BORROWED const vv_image_transform *vv_loader_transform(const vv_loader *loader);
 
 /* ---- ext: changes of single images inside a loader ---- */
-typedef struct vv_augment_call {
-    int64_t epoch, index; /* of the sample */
-    vv_rng rng;           /* a function of (seed, name, epoch, index) only */
-    vv_image_shape shape;
-} vv_augment_call;
 /* Changes one u8 image [H,W,C] in place, before the loader's own transform. Several threads call it
    at once with the same ctx. scratch has room for one image and is the caller's alone. */
 typedef vv_status (*vv_augment_fn)(const void *ctx, vv_augment_call *call, uint8_t *image,

@@ -80,21 +80,39 @@ static void memory_fini(vv_dataset *dataset)
     vv_dealloc(set);
 }
 
-static const vv_dataset_class memory_class = {memory_read, memory_fini};
+static const vv_dataset_class memory_class = {.read = memory_read, .fini = memory_fini};
 
 /* A class index outside the classes would be read beside the logits much later. */
 static vv_status check_targets(const char *name, const vv_sample_spec *spec,
                                const vv_tensor *targets)
 {
-    if (spec->classes <= 0 || targets->dtype != VV_I32 || targets->ndim != 1)
+    if (spec->classes <= 0 || targets->dtype != VV_I32 || (targets->ndim != 1 && !spec->tokens))
         return VV_OK;
     const int32_t *target = targets->data;
+    const int64_t each = targets->count / targets->shape[0];
     for (int64_t i = 0; i < targets->count; i++)
         if (target[i] != -100 && (target[i] < 0 || target[i] >= spec->classes))
             return vv_fail(VV_EFORMAT,
                            "data set %s: the target of sample %lld is %d, expected 0 to "
                            "%lld (or -100, ignored)",
-                           name, (long long)i, (int)target[i], (long long)spec->classes - 1);
+                           name, (long long)(i / each), (int)target[i],
+                           (long long)spec->classes - 1);
+    return VV_OK;
+}
+
+static vv_status check_tokens(const char *name, const vv_sample_spec *spec, const vv_tensor *inputs)
+{
+    if (spec->vocabulary <= 0 || inputs->dtype != VV_I32 || inputs->ndim != 2)
+        return VV_OK;
+    const int32_t *token = inputs->data;
+    for (int64_t i = 0; i < inputs->count; i++)
+        if (token[i] < 0 || token[i] >= spec->vocabulary)
+            return vv_fail(VV_EFORMAT,
+                           "data set %s: token %lld of sample %lld is %d, the vocabulary has 0 to "
+                           "%lld",
+                           name, (long long)(i % inputs->shape[1]),
+                           (long long)(i / inputs->shape[1]), (int)token[i],
+                           (long long)spec->vocabulary - 1);
     return VV_OK;
 }
 
@@ -125,6 +143,7 @@ vv_status vv_dataset_from_tensors(vv_dataset **out, const char *name, const vv_s
     *out = NULL;
     VV_GO(check_tensors(name, inputs, targets));
     VV_GO(check_targets(name, spec, targets));
+    VV_GO(check_tokens(name, spec, inputs));
     VV_GO(vv_alloc(&dataset, sizeof *dataset));
     VV_GO(vv_alloc(&set, sizeof *set));
     dataset->type = &memory_class;

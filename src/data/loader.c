@@ -199,6 +199,33 @@ static vv_status raw_sample(const vv_loader *loader, int64_t index, void *scratc
     return dataset->type->read(dataset, index, scratch, target);
 }
 
+/* The set's own variation of the sample in this epoch; `target` may be NULL. */
+static vv_status vary(const vv_loader *loader, int64_t epoch, int64_t index, void *input,
+                      void *target)
+{
+    vv_dataset *dataset = loader->dataset;
+    vv_augment_call call = {.epoch = epoch, .index = index};
+    if (loader->images)
+        call.shape = (vv_image_shape){loader->transform.height, loader->transform.width,
+                                      loader->transform.channels};
+    call.rng = vv_rng_at2(loader->opts.seed, "vary", (uint64_t)epoch, (uint32_t)index);
+    return dataset->type->vary(dataset, &call, input, target);
+}
+
+/* A raw image as the loader's transform takes it: varied by the set, then by methods. */
+static vv_status raw_image(const vv_loader *loader, int64_t epoch, int64_t index, void *scratch,
+                           const void **image, void *target)
+{
+    VV_TRY(raw_sample(loader, index, scratch, image, target));
+    if (loader->dataset->type->vary) {
+        if (*image != scratch)
+            memcpy(scratch, *image, loader->input_bytes);
+        *image = scratch;
+        VV_TRY(vary(loader, epoch, index, scratch, target));
+    }
+    return vvi_augments_apply(loader, epoch, index, image, scratch);
+}
+
 vv_status vvi_loader_fill(const vv_loader *loader, vv_batch *batch, void *scratch)
 {
     char *target = batch->target->data;
@@ -209,15 +236,15 @@ vv_status vvi_loader_fill(const vv_loader *loader, vv_batch *batch, void *scratc
         const int64_t index = batch->sample[i];
         if (loader->images) {
             const void *raw;
-            VV_TRY(raw_sample(loader, index, scratch, &raw, target));
-            VV_TRY(vvi_augments_apply(loader, batch->epoch, index, &raw, scratch));
+            VV_TRY(raw_image(loader, batch->epoch, index, scratch, &raw, target));
             vvi_transform_apply(&loader->transform,
                                 vvi_transform_draw(&loader->transform, batch->epoch, index), raw,
                                 (float *)batch->input->data + i * pixels);
         } else {
-            VV_TRY(loader->dataset->type->read(
-                loader->dataset, index,
-                (char *)batch->input->data + (size_t)i * loader->input_bytes, target));
+            void *input = (char *)batch->input->data + (size_t)i * loader->input_bytes;
+            VV_TRY(loader->dataset->type->read(loader->dataset, index, input, target));
+            if (loader->dataset->type->vary)
+                VV_TRY(vary(loader, batch->epoch, index, input, target));
         }
     }
     return VV_OK;
@@ -276,13 +303,12 @@ vv_status vv_loader_sample(vv_loader *loader, int64_t epoch, int64_t index, floa
     if (!loader->images && dataset->spec.input_dtype != VV_F32)
         return vv_fail(VV_ETYPE, "loader: samples of data set %s are %s, not images or f32",
                        dataset->name, vv_dtype_name(dataset->spec.input_dtype));
-    VV_TRY(raw_sample(loader, index, loader->scratch, &raw, NULL));
-    if (loader->images)
-        VV_TRY(vvi_augments_apply(loader, epoch, index, &raw, loader->scratch));
-    if (loader->images)
-        vvi_transform_apply(&loader->transform,
-                            vvi_transform_draw(&loader->transform, epoch, index), raw, out);
-    else
-        memcpy(out, raw, loader->input_bytes);
+    if (!loader->images) {
+        VV_TRY(dataset->type->read(dataset, index, out, NULL));
+        return dataset->type->vary ? vary(loader, epoch, index, out, NULL) : VV_OK;
+    }
+    VV_TRY(raw_image(loader, epoch, index, loader->scratch, &raw, NULL));
+    vvi_transform_apply(&loader->transform, vvi_transform_draw(&loader->transform, epoch, index),
+                        raw, out);
     return VV_OK;
 }

@@ -410,7 +410,7 @@ static vv_status stop_after_one(void *ctx, vv_event event, vv_state *state)
 static void test_cost_of_resuming(void **unused)
 {
     (void)unused;
-    static const vv_dataset_class type = {read_counted, NULL};
+    static const vv_dataset_class type = {.read = read_counted};
     const char *const positions[] = {"3ba", "197ba", "1803ba"}; /* of 2000, 20 an epoch */
     int64_t first = -1;
     for (int i = 0; i < 3; i++) {

@@ -134,7 +134,7 @@ static vv_status trouble_read(vv_dataset *dataset, int64_t index, void *input, v
     return VV_OK;
 }
 
-static const vv_dataset_class trouble_class = {trouble_read, NULL};
+static const vv_dataset_class trouble_class = {.read = trouble_read};
 
 static vv_dataset trouble_set(trouble *t, int64_t count)
 {
