@@ -168,6 +168,10 @@ VV_API VV_MUST_USE vv_status vv_trainer_predict(vv_trainer *trainer, vv_loader *
    it. */
 VV_API VV_MUST_USE vv_status vv_trainer_save(vv_trainer *trainer, const char *path);
 VV_API VV_MUST_USE vv_status vv_trainer_save_weights(vv_trainer *trainer, const char *path);
+/* Appends a checkpoint's name as of now, made from a template with the placeholders of
+   vv_save_opts. VV_EINVAL if the template would give the same name again at another time. */
+VV_API VV_MUST_USE vv_status vv_trainer_file_name(const vv_trainer *trainer, vv_str *out,
+                                                  const char *pattern);
 VV_API VV_MUST_USE vv_status vv_trainer_load(vv_trainer *trainer, const char *path,
                                              bool weights_only);
 /* *out = path of the newest checkpoint that verifies in a run's folder; VV_ENOTFOUND if there is

@@ -283,6 +283,13 @@ static vv_status save_as(vv_trainer *t, const char *path, bool weights_only)
     return status;
 }
 
+vv_status vv_trainer_file_name(const vv_trainer *t, vv_str *out, const char *pattern)
+{
+    const vvi_name_facts facts = vvi_saver_facts(t);
+    VV_TRY(vvi_name_check(pattern, "name"));
+    return vvi_name_fill(out, pattern, &facts);
+}
+
 vv_status vv_trainer_save(vv_trainer *t, const char *path)
 {
     return save_as(t, path, false);
