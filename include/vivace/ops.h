@@ -140,6 +140,23 @@ VV_API vv_node *vv_cross_entropy(vv_node *logits, vv_node *target, vv_node *clas
 VV_API vv_node *vv_bce_with_logits(vv_node *x, vv_node *target, vv_node *pos_weight);
 VV_API vv_node *vv_squared_error(vv_node *x, vv_node *target);
 
+/* ---- attention ---- */
+typedef struct vv_attention_opts {
+    bool causal;    /* sees keys up to its own position */
+    int64_t window; /* > 0: only keys less than this many positions away */
+    double scale;   /* of the scores; 0 = 1/sqrt(D) */
+    double dropout; /* of the attention weights, drawn as in vv_dropout */
+} vv_attention_opts;
+#define VV_ATTENTION_DEFAULTS {false, 0, 0.0, 0.0}
+/* softmax(scale q k^T) v. q [N,T,H,D], k and v [N,S,K,D], K divides H (each head of k and v serves
+   H/K neighbouring heads of q) -> [N,T,H,D]. Query i stands at position i + S - T among the keys.
+   slopes f32 [H] or NULL: adds -slope * |distance| to the scores (ALiBi; no gradient flows to
+   them). key_mask [N,S] (bool, or i32 != 0) or NULL: keys with 0 are never seen. document i32
+   [N,S] or NULL (needs T = S): only equal numbers see each other. A query that sees nothing gives 0
+   and no gradient. opts may be NULL. Memory grows with T and S, never with T * S. */
+VV_API vv_node *vv_attention(vv_node *q, vv_node *k, vv_node *v, vv_node *slopes, vv_node *key_mask,
+                             vv_node *document, const vv_attention_opts *opts);
+
 /* ---- random ---- */
 /* Keeps each element with probability 1 - p and divides by it; p = 0 gives x itself. */
 VV_API vv_node *vv_dropout(vv_node *x, double p);

@@ -139,6 +139,15 @@ vv_node *vvi_node_add_out(vv_node *node, vv_dtype dtype, int ndim, const int64_t
     return pick;
 }
 
+vv_node *vvi_node_pick(vv_node *node, int index)
+{
+    vv_node *next = node->next_made;
+    while (next &&
+           !(next->op == VV_OP_PICK && next->in[0] == node && next->attr.pick.index == index))
+        next = next->next_made;
+    return next;
+}
+
 bool vvi_need_float(const char *op, vv_node *x)
 {
     if (!x)

@@ -39,6 +39,9 @@ vv_node *vvi_node_new(vv_graph *g, vv_op op, const vv_attr *attr, vv_dtype dtype
                       const int64_t *shape, vv_node *const *in, int n_in, int required);
 /* Adds a further result to a node just made; returns its PICK node. */
 vv_node *vvi_node_add_out(vv_node *node, vv_dtype dtype, int ndim, const int64_t *shape);
+/* The PICK of result `index` made with the node. Not a new one: where the value of this one is kept
+   already (a read in the middle of a step, eager mode) the node is not run again for it. */
+vv_node *vvi_node_pick(vv_node *node, int index);
 /* Records the graph's first error and returns NULL. */
 vv_node *vvi_node_fail(vv_graph *g, vv_status status, const char *format, ...) VV_PRINTF(3, 4);
 /* Next number for attr.random.id. */
@@ -95,5 +98,9 @@ void vvi_grad_group_norm(vv_node *node, vv_node *const *dout, const bool *need, 
 /* ops_loss.c */
 void vvi_grad_softmax(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
 void vvi_grad_cross_entropy(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
+/* ops_attention.c */
+void vvi_grad_attention(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
+/* Query-key pairs that causal and window leave, of one head. */
+int64_t vvi_attention_pairs(const vv_attr *attr, int64_t queries, int64_t keys);
 
 #endif

@@ -40,12 +40,23 @@ vvi_grad_fn vvi_op_grad(vv_op op)
         [VV_OP_GROUP_NORM] = vvi_grad_group_norm,
         [VV_OP_SOFTMAX] = vvi_grad_softmax,
         [VV_OP_CROSS_ENTROPY] = vvi_grad_cross_entropy,
+        [VV_OP_ATTENTION] = vvi_grad_attention,
         [VV_OP_DROPOUT] = vvi_grad_dropout,
     };
     return grads[op];
 }
 
-/* Multiply-adds count 2; padding taps are counted, as is usual. Only convolutions and matmuls. */
+/* Two products forward; backward the weights are made again and four follow. */
+static int64_t attention_flops(const vv_call *c)
+{
+    const vv_buf *q = &c->in[c->op == VV_OP_ATTENTION ? 0 : 1], *k = q + 1;
+    const int64_t pairs = vvi_attention_pairs(c->attr, q->shape[1], k->shape[1]);
+    const int64_t product = 2 * q->shape[0] * q->shape[2] * q->shape[3] * pairs;
+    return (c->op == VV_OP_ATTENTION ? 2 : 5) * product;
+}
+
+/* Multiply-adds count 2; padding taps are counted, as is usual. Only convolutions, matmuls and
+   attention. */
 int64_t vvi_op_flops(const vv_call *c)
 {
     const vv_buf *w;
@@ -64,6 +75,8 @@ int64_t vvi_op_flops(const vv_call *c)
     case VV_OP_CONV2D_GRAD_WEIGHT:
         w = &c->out[0];
         return 2 * c->in[1].count * (w->shape[0] ? w->count / w->shape[0] : 0);
+    case VV_OP_ATTENTION:
+    case VV_OP_ATTENTION_GRAD: return attention_flops(c);
     default: return 0;
     }
 }

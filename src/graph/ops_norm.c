@@ -159,24 +159,13 @@ vv_node *vv_group_norm(vv_node *x, vv_node *gamma, vv_node *beta, int64_t groups
     return make_norm(VV_OP_GROUP_NORM, eps, groups, x, gamma, beta, 2, shape, NULL, NULL);
 }
 
-/* The PICK of result `index` made with the node. Not a new one: where the value of this one is kept
-   already (a read in the middle of a step, eager mode) the forward pass is not run again for it. */
-static vv_node *pick(vv_node *node, int index)
-{
-    vv_node *next = node->next_made;
-    while (next &&
-           !(next->op == VV_OP_PICK && next->in[0] == node && next->attr.pick.index == index))
-        next = next->next_made;
-    return next;
-}
-
 /* The gradient node with results dx, dgamma, dbeta; operands are dy, x, gamma, two statistics, y?.
  */
 static vv_node *make_norm_grad(vv_op op, vv_node *node, vv_node *dy, vv_node *y, const bool *need,
                                vv_node **din)
 {
     vv_node *x = node->in[0], *gamma = node->in[1];
-    vv_node *const operands[6] = {dy, x, gamma, pick(node, 1), pick(node, 2), y};
+    vv_node *const operands[6] = {dy, x, gamma, vvi_node_pick(node, 1), vvi_node_pick(node, 2), y};
     const int count = y ? 6 : 5;
     vv_node *dx = vvi_node_new(node->graph, op, &node->attr, x->out[0].dtype, x->out[0].ndim,
                                x->out[0].shape, operands, count, count);

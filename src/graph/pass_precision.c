@@ -4,6 +4,7 @@
  * Dtypes flow forward through the instruction list:
  *   compute ops    float operands are cast to bf16 (biases stay), the result becomes bf16;
  *                  weight gradients stay fp32;
+ *   attention      its images of rank 4 likewise, its softmax inside and logsumexp stay fp32;
  *   followers      (element-wise, pooling, moving) bf16 if every float operand of full shape is;
  *   norms          take and give bf16 activations, statistics and parameters stay fp32;
  *   all others     (losses, softmax, reductions) get their operands cast back to fp32.
@@ -16,7 +17,7 @@
 
 #include <vivace/memory.h>
 
-typedef enum kind { COMPUTE, FOLLOW, NORM, FULL_PRECISION } kind;
+typedef enum kind { COMPUTE, ATTENTION, FOLLOW, NORM, FULL_PRECISION } kind;
 
 static kind kind_of(vv_op op)
 {
@@ -25,6 +26,8 @@ static kind kind_of(vv_op op)
     case VV_OP_CONV2D:
     case VV_OP_CONV2D_GRAD_DATA:
     case VV_OP_CONV2D_GRAD_WEIGHT: return COMPUTE;
+    case VV_OP_ATTENTION:
+    case VV_OP_ATTENTION_GRAD: return ATTENTION;
     case VV_OP_RESHAPE:
     case VV_OP_UNARY:
     case VV_OP_UNARY_GRAD:
@@ -139,6 +142,26 @@ static vv_status cast_all(pass *p, int *at, vv_dtype dtype)
     return VV_OK;
 }
 
+/* Operands and results of rank 4 become bf16 together: q, k, v and y, and their gradients. */
+static vv_status visit_attention(pass *p, int *at)
+{
+    vvi_plan *plan = p->plan;
+    if (!is_half_or_single(plan, plan->instrs[*at].out[0]))
+        return VV_OK;
+    for (int k = 0; k < plan->instrs[*at].n_in; k++) {
+        const int value = plan->instrs[*at].in[k];
+        if (value >= 0 && plan->values[value].shape.ndim == 4)
+            VV_TRY(want(p, at, k, VV_BF16));
+    }
+    const vvi_instr *instr = &plan->instrs[*at];
+    for (int k = 0; k < instr->n_out; k++) {
+        const int value = instr->out[k];
+        if (value >= 0 && plan->values[value].shape.ndim == 4 && !vvi_plan_is_result(plan, value))
+            set_dtype(plan, value, VV_BF16);
+    }
+    return VV_OK;
+}
+
 static vv_status visit(pass *p, int *at)
 {
     vvi_plan *plan = p->plan;
@@ -156,6 +179,7 @@ static vv_status visit(pass *p, int *at)
             set_dtype(plan, main_out, VV_BF16);
         return VV_OK;
     }
+    case ATTENTION: return visit_attention(p, at);
     case FOLLOW:
         if (operands_are_half(plan, instr)) {
             if (float_out)

@@ -56,6 +56,10 @@ VV_BEGIN_DECLS
     X(CROSS_ENTROPY, "cross_entropy") /* in: logits, target, class_weights?; out: loss f32 */      \
     X(CROSS_ENTROPY_GRAD, "cross_entropy_grad") /* in: dloss f32, logits, target, class_weights?;  \
                                                    out: dlogits */                                 \
+    X(ATTENTION, "attention") /* in: q, k, v, slopes?, key_mask?, document?; out: y, logsumexp of    \
+                                 the scores [N,H,T] (-infinity where nothing is seen) */           \
+    X(ATTENTION_GRAD, "attention_grad") /* in: dy, q, k, v, y, logsumexp, slopes?, key_mask?,      \
+                                           document?; out: dq, dk, dv */                           \
     X(DROPOUT, "dropout")   /* in: x or dy (same draws when attr.random.id is equal) */            \
     X(RANDOM, "random")     /* attr.random.kind */                                                 \
     X(ACCUMULATE, "accumulate") /* made by the planner: in: value; adds to a bound tensor */       \
@@ -105,6 +109,9 @@ typedef union vv_attr {
     struct { double eps; int64_t groups, relu, residual; } norm; /* relu, residual: set by fusion */
     struct { int64_t log; } softmax;
     struct { int64_t ignore_index; } cross_entropy;
+    /* Weight (n, h, i, j) is dropped by draw (((n H + h) T + i) R + j) of random node `id`, where n
+       counts from first_item and R is S rounded up to a multiple of 4. */
+    struct { double scale, p; int64_t id, causal, window; } attention;
     struct { double p; int64_t id; int64_t kind; /* RANDOM: 0 uniform, 1 normal */ } random;
     int64_t raw[12];
 } vv_attr;

@@ -30,6 +30,8 @@ extern const vv_kernel vvi_ref_batch_norm[], vvi_ref_batch_norm_grad[], vvi_ref_
 /* ref_loss.c */
 extern const vv_kernel vvi_ref_softmax[], vvi_ref_softmax_grad[], vvi_ref_cross_entropy[],
     vvi_ref_cross_entropy_grad[];
+/* ref_attention.c */
+extern const vv_kernel vvi_ref_attention[], vvi_ref_attention_grad[];
 
 extern const vv_backend vvi_backend_ref;
 
