@@ -159,7 +159,8 @@ static void test_wrong_calls(void **state)
     vv_graph *g = NULL;
     vv_graph_opts opts = VV_GRAPH_DEFAULTS;
     assert_ok(vv_graph_new(&g, &opts));
-    const vv_attention_opts drop = {.dropout = 1.5}, scale = {.scale = NAN}, window = {.window = -2};
+    const vv_attention_opts drop = {.dropout = 1.5}, scale = {.scale = NAN};
+    const vv_attention_opts window = {.window = -2};
     WRONG(VV_ESHAPE, "attention: q must have 4 dimensions, has shape [2,3]",
           vv_attention(zeros(g, VV_F32, 2, 2, 3, 0, 0), k, k, NULL, NULL, NULL, NULL));
     WRONG(VV_ETYPE, "attention: operand is i32",
@@ -168,7 +169,7 @@ static void test_wrong_calls(void **state)
           vv_attention(q, zeros(g, VV_BF16, 4, 2, 6, 2, 5), k, NULL, NULL, NULL, NULL));
     WRONG(VV_ESHAPE, "attention: v has shape [2,6,4,5], must be as k",
           vv_attention(q, k, zeros(g, VV_F32, 4, 2, 6, 4, 5), NULL, NULL, NULL, NULL));
-    WRONG(VV_ESHAPE, "attention: k has shape [2,3,4,5], its first and last axis must be q's, 3 and 5",
+    WRONG(VV_ESHAPE, "k has shape [2,3,4,5], its first and last axis must be q's, 3 and 5",
           vv_attention(zeros(g, VV_F32, 4, 3, 3, 4, 5), q, q, NULL, NULL, NULL, NULL));
     WRONG(VV_ESHAPE, "attention: the 3 heads of q do not divide into groups for the 2 heads of k",
           vv_attention(zeros(g, VV_F32, 4, 2, 3, 3, 5), k, k, NULL, NULL, NULL, NULL));

@@ -1,8 +1,8 @@
 /* ref_attention.c - reference kernels of attention, in double, one row of weights at a time.
  *
- * With s = scale q.k - slope |distance|, p = softmax(s), keep and r of the dropout and y = sum_j
- * p_j r_j v_j: dp_j = r_j (dy . v_j), ds_j = p_j (dp_j - dy . y), as sum_j p_j dp_j = dy . y (Dao et
- * al., arXiv 2205.14135, appendix B). */
+ * With s = scale q.k - slope |distance|, p = softmax(s), r_j = 0 or 1 / (1 - dropout) and y = sum_j
+ * p_j r_j v_j: dp_j = r_j (dy . v_j), ds_j = p_j (dp_j - dy . y), as sum_j p_j dp_j = dy . y (Dao
+ * et al., arXiv 2205.14135, appendix B). */
 #include <math.h>
 #include <string.h>
 
