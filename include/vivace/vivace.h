@@ -30,6 +30,7 @@
 #include <vivace/status.h>
 #include <vivace/str.h>
 #include <vivace/tensor.h>
+#include <vivace/token_file.h>
 #include <vivace/train.h>
 #include <vivace/training_time.h>
 #include <vivace/weights.h>

@@ -18,8 +18,9 @@
 #define CHUNK_BYTES ((size_t)1 << 30)
 
 struct vvi_file {
-    int fd;
-    const char *path; /* the one the user knows, for sentences */
+    int fd, folder;  /* folder: fsynced after the rename; -1 if it cannot be opened */
+    char *path;      /* the one the user knows, and for sentences */
+    char *temporary; /* NULL = nothing to remove */
 };
 
 static vv_status fail_errno(const char *what, const char *path, int error)
@@ -123,6 +124,23 @@ vv_status vvi_file_put(vvi_file *file, const void *data, size_t bytes)
     return VV_OK;
 }
 
+vv_status vvi_file_put_at(vvi_file *file, uint64_t at, const void *data, size_t bytes)
+{
+    const char *from = data;
+    while (bytes) {
+        const size_t piece = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        ssize_t n = pwrite(file->fd, from, piece, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return fail_errno("write", file->path, n < 0 ? errno : ENOSPC);
+        from += n;
+        at += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return VV_OK;
+}
+
 /* "<path>.tmp-<pid>-<n>", a name nobody else uses; *name has room for it. */
 static void temporary_name(char *name, size_t room, const char *path)
 {
@@ -169,37 +187,70 @@ static vv_status sync_folder(int folder, const char *path)
     return VV_OK;
 }
 
-vv_status vvi_file_write_atomic_with(const char *path, vvi_write_fn *write_content, const void *ctx)
+void vvi_file_abandon(vvi_file *file)
+{
+    if (!file)
+        return;
+    if (file->fd >= 0)
+        close(file->fd);
+    if (file->folder >= 0)
+        close(file->folder);
+    if (file->temporary)
+        unlink(file->temporary);
+    vv_dealloc(file->temporary);
+    vv_dealloc(file->path);
+    vv_dealloc(file);
+}
+
+vv_status vvi_file_begin(vvi_file **out, const char *path)
+{
+    vv_status status;
+    vvi_file *file = NULL;
+    char *name = NULL;
+    *out = NULL;
+    VV_GO(vv_alloc(&file, sizeof *file));
+    file->fd = file->folder = -1;
+    VV_GO(vv_strdup(&file->path, path));
+    VV_GO(open_folder_of(&file->folder, path));
+    VV_GO(open_temporary(&file->fd, &name, path));
+    file->temporary = name;
+    *out = file;
+    return VV_OK;
+out:
+    vv_dealloc(name);
+    vvi_file_abandon(file);
+    return status;
+}
+
+vv_status vvi_file_finish(vvi_file *file)
 {
     vv_status status = VV_OK;
-    vvi_file file = {.fd = -1, .path = path};
-    int folder = -1;
-    char *name = NULL;
-    bool made = false;
-    VV_GO(open_folder_of(&folder, path));
-    VV_GO(open_temporary(&file.fd, &name, path));
-    made = true;
-    VV_GO(write_content(&file, ctx));
-    if (fsync(file.fd)) {
-        status = fail_errno("write", path, errno);
+    if (fsync(file->fd)) {
+        status = fail_errno("write", file->path, errno);
         goto out;
     }
-    int closed = close(file.fd);
-    file.fd = -1;
-    if (closed || rename(name, path)) {
-        status = fail_errno("write", path, errno);
+    const int closed = close(file->fd);
+    file->fd = -1;
+    if (closed || rename(file->temporary, file->path)) {
+        status = fail_errno("write", file->path, errno);
         goto out;
     }
-    made = false;
-    status = sync_folder(folder, path);
+    vv_dealloc(file->temporary);
+    file->temporary = NULL;
+    status = sync_folder(file->folder, file->path);
 out:
-    if (file.fd >= 0)
-        close(file.fd);
-    if (folder >= 0)
-        close(folder);
-    if (made)
-        unlink(name);
-    vv_dealloc(name);
+    vvi_file_abandon(file);
+    return status;
+}
+
+vv_status vvi_file_write_atomic_with(const char *path, vvi_write_fn *write_content, const void *ctx)
+{
+    vvi_file *file;
+    VV_TRY(vvi_file_begin(&file, path));
+    const vv_status status = write_content(file, ctx);
+    if (status == VV_OK)
+        return vvi_file_finish(file);
+    vvi_file_abandon(file);
     return status;
 }
 

@@ -15,6 +15,14 @@ VV_MUST_USE vv_status vvi_file_read_head(VV_OWNED char **out, size_t *bytes, con
 /* A file being written. */
 typedef struct vvi_file vvi_file;
 VV_MUST_USE vv_status vvi_file_put(vvi_file *file, const void *data, size_t bytes);
+/* The same at an offset; what vvi_file_put writes goes on where it was. */
+VV_MUST_USE vv_status vvi_file_put_at(vvi_file *file, uint64_t at, const void *data, size_t bytes);
+/* Begins a file that appears at PATH only when it is finished; it is filled in the same folder. */
+VV_MUST_USE vv_status vvi_file_begin(VV_OWNED vvi_file **out, const char *path);
+/* fsync, rename to PATH, fsync of the folder. After a failure PATH is as it was. */
+VV_MUST_USE vv_status vvi_file_finish(VV_TAKES vvi_file *file);
+/* Removes what was begun; NULL is allowed. */
+void vvi_file_abandon(VV_TAKES vvi_file *file);
 
 /* Writes PATH whole or leaves it as it was: `write` fills a temporary file in the same folder,
    which is fsynced, renamed to PATH, and the folder is fsynced. */
@@ -22,6 +30,14 @@ typedef vv_status vvi_write_fn(vvi_file *file, const void *ctx);
 VV_MUST_USE vv_status vvi_file_write_atomic_with(const char *path, vvi_write_fn *write,
                                                  const void *ctx);
 VV_MUST_USE vv_status vvi_file_write_atomic(const char *path, const void *data, size_t bytes);
+
+/* A regular file mapped into memory, read-only; an empty one has data "". */
+typedef struct vvi_mapping {
+    const void *data;
+    size_t bytes;
+} vvi_mapping;
+VV_MUST_USE vv_status vvi_file_map(vvi_mapping *out, const char *path);
+void vvi_file_unmap(vvi_mapping *mapping); /* zeroed ones are allowed */
 
 /* *out = "folder/name"; `name` alone if it is absolute or `folder` is empty. */
 VV_MUST_USE vv_status vvi_path_join(VV_OWNED char **out, const char *folder, const char *name);
