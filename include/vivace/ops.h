@@ -32,6 +32,7 @@ VV_API vv_node *vv_softplus(vv_node *x); /* log(1 + e^x), without overflow */
 VV_API vv_node *vv_clamp(vv_node *x, double lo, double hi);
 VV_API vv_node *vv_affine(vv_node *x, double scale, double shift); /* scale * x + shift */
 VV_API vv_node *vv_pow(vv_node *x, double exponent);
+VV_API vv_node *vv_softcap(vv_node *x, double cap); /* cap * tanh(x / cap); cap > 0 */
 VV_API vv_node *vv_cast(vv_node *x, vv_dtype dtype);
 VV_API vv_node *vv_stop_gradient(vv_node *x);
 
@@ -122,10 +123,21 @@ VV_API vv_node *vv_batch_norm_eval(vv_node *x, vv_node *gamma, vv_node *beta, vv
                                    vv_node *var, double eps);
 /* Over the last axis; gamma, beta [C] or NULL. */
 VV_API vv_node *vv_layer_norm(vv_node *x, vv_node *gamma, vv_node *beta, double eps);
+/* x / sqrt(mean(x^2) + eps) * gamma over the last axis; gamma [C] or NULL (Zhang & Sennrich, arXiv
+   1910.07467). */
+VV_API vv_node *vv_rms_norm(vv_node *x, vv_node *gamma, double eps);
 /* x [N,...,C] in `groups` groups of channels; gamma, beta [C] or NULL. groups = C: instance
    norm. */
 VV_API vv_node *vv_group_norm(vv_node *x, vv_node *gamma, vv_node *beta, int64_t groups,
                               double eps);
+
+/* ---- sequences ---- */
+/* Rotary position embedding (Su et al., arXiv 2104.09864). x [N,T,H,D]: elements i and i + D/2 of
+   each head turn by the angle (t + offset) * frequencies[i]; frequencies f32 [D/2], 0 = not
+   turned. No gradient flows to the frequencies. */
+VV_API vv_node *vv_rotary(vv_node *x, vv_node *frequencies, int64_t offset);
+/* Running sums along the last axis; exclusive: without the element itself. Floats and integers. */
+VV_API vv_node *vv_cumsum(vv_node *x, bool exclusive);
 
 /* ---- softmax and losses ---- */
 VV_API vv_node *vv_softmax(vv_node *x);     /* last axis */

@@ -94,7 +94,11 @@ void vvi_grad_resize(vv_node *node, vv_node *const *dout, const bool *need, vv_n
 /* ops_norm.c */
 void vvi_grad_batch_norm(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
 void vvi_grad_layer_norm(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
+void vvi_grad_rms_norm(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
 void vvi_grad_group_norm(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
+/* ops_sequence.c */
+void vvi_grad_rotary(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
+void vvi_grad_cumsum(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
 /* ops_loss.c */
 void vvi_grad_softmax(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
 void vvi_grad_cross_entropy(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);

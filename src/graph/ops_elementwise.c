@@ -145,6 +145,15 @@ vv_node *vv_pow(vv_node *x, double exponent)
     return unary(x, VV_UNARY_POW, exponent, 0.0);
 }
 
+/* A chain that fusion makes one pass; near 0 it is x, and it never leaves -cap..cap. */
+vv_node *vv_softcap(vv_node *x, double cap)
+{
+    if (x && !(cap > 0.0 && isfinite(cap)))
+        return vvi_node_fail(x->graph, VV_EINVAL, "softcap: the cap is %g, it must be above 0",
+                             cap);
+    return vv_affine(vv_tanh(vv_affine(x, 1.0 / cap, 0.0)), cap, 0.0);
+}
+
 vv_node *vv_clamp(vv_node *x, double lo, double hi)
 {
     if (x && !(lo <= hi))

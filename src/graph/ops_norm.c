@@ -1,4 +1,4 @@
-/* ops_norm.c - batch, layer and group normalisation, and their gradients.
+/* ops_norm.c - batch, layer, RMS and group normalisation, and their gradients.
  *
  * Statistics, gamma and beta are f32 (f64 beside f64 data), also where x is bf16: an average of
  * many bf16 numbers kept in bf16 would lose the running averages and small gains. */
@@ -144,6 +144,21 @@ vv_node *vv_layer_norm(vv_node *x, vv_node *gamma, vv_node *beta, double eps)
                      NULL, NULL);
 }
 
+vv_node *vv_rms_norm(vv_node *x, vv_node *gamma, double eps)
+{
+    static const char op[] = "rms_norm";
+    if (!x || !check_data(op, x, 1) || !check_eps(op, x, eps) ||
+        !need_vector(op, "gamma", x, 1.0, &gamma))
+        return NULL;
+    vv_attr attr = {.raw = {0}};
+    attr.norm.eps = eps;
+    vv_node *const operands[2] = {x, gamma};
+    vv_node *y = vvi_node_new(x->graph, VV_OP_RMS_NORM, &attr, x->out[0].dtype, x->out[0].ndim,
+                              x->out[0].shape, operands, 2, 2);
+    const bool fine = y && vvi_node_add_out(y, stat_dtype(x), x->out[0].ndim - 1, x->out[0].shape);
+    return fine ? y : NULL;
+}
+
 vv_node *vv_group_norm(vv_node *x, vv_node *gamma, vv_node *beta, int64_t groups, double eps)
 {
     static const char op[] = "group_norm";
@@ -206,4 +221,19 @@ void vvi_grad_group_norm(vv_node *node, vv_node *const *dout, const bool *need, 
 {
     if (dout[0])
         make_norm_grad(VV_OP_GROUP_NORM_GRAD, node, dout[0], NULL, need, din);
+}
+
+void vvi_grad_rms_norm(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din)
+{
+    if (!dout[0])
+        return;
+    const vvi_shape *x = &node->in[0]->out[0], *gamma = &node->in[1]->out[0];
+    vv_node *const operands[4] = {dout[0], node->in[0], node->in[1], pick(node, 1)};
+    vv_node *dx = vvi_node_new(node->graph, VV_OP_RMS_NORM_GRAD, &node->attr, x->dtype, x->ndim,
+                               x->shape, operands, 4, 4);
+    vv_node *dgamma = dx ? vvi_node_add_out(dx, gamma->dtype, 1, gamma->shape) : NULL;
+    if (need[0])
+        din[0] = dx;
+    if (need[1])
+        din[1] = dgamma;
 }

@@ -6,7 +6,7 @@
  *                  weight gradients stay fp32;
  *   attention      its images of rank 4 likewise, its softmax inside and logsumexp stay fp32;
  *   followers      (element-wise, pooling, moving) bf16 if every float operand of full shape is;
- *   norms          take and give bf16 activations, statistics and parameters stay fp32;
+ *   norms, rotary  take and give bf16 activations, statistics and parameters stay fp32;
  *   all others     (losses, softmax, reductions) get their operands cast back to fp32.
  *
  * Precision bf16 stores more: where fp32 and bf16 meet (a residual stream that began in fp32) the
@@ -49,6 +49,9 @@ static kind kind_of(vv_op op)
     case VV_OP_BATCH_NORM_GRAD:
     case VV_OP_LAYER_NORM:
     case VV_OP_LAYER_NORM_GRAD:
+    case VV_OP_RMS_NORM:
+    case VV_OP_RMS_NORM_GRAD:
+    case VV_OP_ROTARY: /* its frequencies stay fp32 likewise */
     case VV_OP_GROUP_NORM:
     case VV_OP_GROUP_NORM_GRAD: return NORM;
     default: return FULL_PRECISION;

@@ -49,6 +49,8 @@ VV_BEGIN_DECLS
                                              dbeta, masked dy? (if attr.norm.relu) */              \
     X(LAYER_NORM, "layer_norm") /* in: x, gamma, beta; out: y, mean, rstd (f32, rows) */           \
     X(LAYER_NORM_GRAD, "layer_norm_grad") /* in: dy, x, gamma, mean, rstd; out: dx, dgamma, dbeta */ \
+    X(RMS_NORM, "rms_norm") /* in: x, gamma; out: y, rstd (f32, rows) */                           \
+    X(RMS_NORM_GRAD, "rms_norm_grad") /* in: dy, x, gamma, rstd; out: dx, dgamma */                \
     X(GROUP_NORM, "group_norm") /* in: x, gamma, beta; out: y, mean [N,G], rstd [N,G] */           \
     X(GROUP_NORM_GRAD, "group_norm_grad") /* in: dy, x, gamma, mean, rstd; out: dx, dgamma, dbeta */ \
     X(SOFTMAX, "softmax")   /* attr.softmax.log; last axis */                                      \
@@ -60,6 +62,8 @@ VV_BEGIN_DECLS
                                  the scores [N,H,T] (-infinity where nothing is seen) */           \
     X(ATTENTION_GRAD, "attention_grad") /* in: dy, q, k, v, y, logsumexp, slopes?, key_mask?,      \
                                            document?; out: dq, dk, dv */                           \
+    X(ROTARY, "rotary")     /* in: x [N,T,H,D], frequencies f32 [D/2] */                           \
+    X(CUMSUM, "cumsum")     /* last axis */                                                        \
     X(DROPOUT, "dropout")   /* in: x or dy (same draws when attr.random.id is equal) */            \
     X(RANDOM, "random")     /* attr.random.kind */                                                 \
     X(ACCUMULATE, "accumulate") /* made by the planner: in: value; adds to a bound tensor */       \
@@ -112,6 +116,8 @@ typedef union vv_attr {
     /* Weight (n, h, i, j) is dropped by draw (((n H + h) T + i) R + j) of random node `id`, where n
        counts from first_item and R is S rounded up to a multiple of 4. */
     struct { double scale, p; int64_t id, causal, window; } attention;
+    struct { int64_t offset, inverse; } rotary;  /* inverse: turned back (the gradient) */
+    struct { int64_t exclusive, reverse; } cumsum;
     struct { double p; int64_t id; int64_t kind; /* RANDOM: 0 uniform, 1 normal */ } random;
     int64_t raw[12];
 } vv_attr;

@@ -1,5 +1,5 @@
-/* cpu_layer_norm.c - layer norm: one row at a time, statistics in two passes over the row in
- * cache. */
+/* cpu_layer_norm.c - layer and RMS norm: one row at a time, statistics in two passes over the row
+ * in cache. RMS norm is layer norm with mean 0 and no beta. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
@@ -13,6 +13,7 @@ enum { ROOMS = 3, GRAIN_ELEMENTS = 32768 };
 typedef struct job {
     const vv_call *call;
     int64_t rows, width, grain, chunks;
+    bool rms;
     int slots;
     float *vectors; /* gamma, beta as f32 */
     float *rooms;   /* [slots][ROOMS][width] */
@@ -24,6 +25,7 @@ static job job_of(const vv_call *call, int slots, void *scratch)
     const vv_buf *x = &call->out[0];
     job j = {.call = call, .width = x->shape[x->ndim - 1], .slots = slots};
     j.rows = x->count / j.width;
+    j.rms = call->op == VV_OP_RMS_NORM || call->op == VV_OP_RMS_NORM_GRAD;
     j.grain = vvi_row_grain(j.width);
     j.chunks = vvi_chunks(j.rows, j.grain);
     j.vectors = scratch;
@@ -47,7 +49,7 @@ static vv_status prepare(const vv_call *call, void **state, size_t *scratch_byte
 {
     const int slots = vv_threads();
     const job j = job_of(call, slots, NULL);
-    const int64_t partial = call->op == VV_OP_LAYER_NORM_GRAD ? j.chunks * 2 : 0;
+    const int64_t partial = call->n_in > 3 ? j.chunks * 2 : 0; /* gradients */
     *state = (void *)(intptr_t)slots;
     *scratch_bytes = (size_t)((2 + (int64_t)slots * ROOMS + partial) * j.width) * sizeof(float);
     return VV_OK;
@@ -66,23 +68,27 @@ static void forward_chunk(void *ctx, int64_t chunk, int slot)
     const int64_t n = j->width, end = vvi_min64((chunk + 1) * j->grain, j->rows);
     for (int64_t r = chunk * j->grain; r < end; r++) {
         const float *x = vvi_vec_view(room_of(j, slot, 0), &call->in[0], r * n, n);
-        const float mean = (float)(vvi_row_sum(x, n) / (double)n);
+        const float mean = j->rms ? 0.0f : (float)(vvi_row_sum(x, n) / (double)n);
         const double variance = vvi_row_square(x, mean, n) / (double)n;
         const float rstd = (float)(1.0 / sqrt(variance + call->attr->norm.eps));
         float *y = out->dtype == VV_F32 ? (float *)out->data + r * n : room_of(j, slot, 1);
         vvi_row_norm(y, x, mean, rstd, j->vectors, j->vectors + n, n);
         vvi_vec_store(out->dtype, out->data, r * n, y, n);
-        vvi_vec_store(call->out[1].dtype, call->out[1].data, r, &mean, 1);
-        vvi_vec_store(call->out[2].dtype, call->out[2].data, r, &rstd, 1);
+        const vv_buf *last = &call->out[j->rms ? 1 : 2];
+        vvi_vec_store(last->dtype, last->data, r, &rstd, 1);
+        if (!j->rms)
+            vvi_vec_store(call->out[1].dtype, call->out[1].data, r, &mean, 1);
     }
 }
 
 static vv_status run(const vv_call *call)
 {
     job j = job_of(call, (int)(intptr_t)call->state, call->scratch);
-    for (int i = 0; i < 2; i++)
-        vvi_vec_load(j.vectors + i * j.width, call->in[1 + i].dtype, call->in[1 + i].data, 0,
-                     j.width);
+    vvi_vec_load(j.vectors, call->in[1].dtype, call->in[1].data, 0, j.width);
+    if (j.rms)
+        memset(j.vectors + j.width, 0, (size_t)j.width * sizeof(float));
+    else
+        vvi_vec_load(j.vectors + j.width, call->in[2].dtype, call->in[2].data, 0, j.width);
     vvi_cpu_for(j.chunks, j.slots, forward_chunk, &j);
     return VV_OK;
 }
@@ -105,8 +111,9 @@ static void grad_chunk(void *ctx, int64_t chunk, int slot)
     for (int64_t r = chunk * j->grain; r < end; r++) {
         const float *dy = vvi_vec_view(room_of(j, slot, 0), &call->in[0], r * n, n);
         const float *x = vvi_vec_view(room_of(j, slot, 1), &call->in[1], r * n, n);
-        const float mean = scalar(&call->in[3], r), rstd = scalar(&call->in[4], r);
-        const float a = (float)(vvi_row_dot(dy, j->vectors, n) / (double)n);
+        const float mean = j->rms ? 0.0f : scalar(&call->in[3], r);
+        const float rstd = scalar(&call->in[j->rms ? 3 : 4], r);
+        const float a = j->rms ? 0.0f : (float)(vvi_row_dot(dy, j->vectors, n) / (double)n);
         const float b =
             (float)(vvi_row_product(dy, j->vectors, x, mean, n) / (double)n) * rstd * rstd;
         float *dx = out->dtype == VV_F32 ? (float *)out->data + r * n : room_of(j, slot, 2);
@@ -117,12 +124,18 @@ static void grad_chunk(void *ctx, int64_t chunk, int slot)
 
 enum { COLUMNS = 256 };
 
+/* Columns of dgamma, and of dbeta behind them. */
+static int64_t merged(const job *j)
+{
+    return j->rms ? j->width : 2 * j->width;
+}
+
 /* Sums a block of columns over the chunks, in order. */
 static void merge_chunk(void *ctx, int64_t chunk, int slot)
 {
     (void)slot;
     const job *j = ctx;
-    const int64_t begin = chunk * COLUMNS, n = vvi_min64(COLUMNS, 2 * j->width - begin);
+    const int64_t begin = chunk * COLUMNS, n = vvi_min64(COLUMNS, merged(j) - begin);
     double total[COLUMNS] = {0.0};
     for (int64_t k = 0; k < j->chunks; k++)
         for (int64_t i = 0; i < n; i++)
@@ -140,7 +153,7 @@ static vv_status run_grad(const vv_call *call)
     job j = job_of(call, (int)(intptr_t)call->state, call->scratch);
     vvi_vec_load(j.vectors, call->in[2].dtype, call->in[2].data, 0, j.width);
     vvi_cpu_for(j.chunks, j.slots, grad_chunk, &j);
-    vvi_cpu_for(vvi_chunks(2 * j.width, COLUMNS), j.slots, merge_chunk, &j);
+    vvi_cpu_for(vvi_chunks(merged(&j), COLUMNS), j.slots, merge_chunk, &j);
     return VV_OK;
 }
 
@@ -149,6 +162,14 @@ const vv_kernel vvi_cpu_layer_norm[] = {
     {0},
 };
 const vv_kernel vvi_cpu_layer_norm_grad[] = {
+    {"vector", accepts, prepare, run_grad, NULL, 3},
+    {0},
+};
+const vv_kernel vvi_cpu_rms_norm[] = {
+    {"vector", accepts, prepare, run, NULL, 1},
+    {0},
+};
+const vv_kernel vvi_cpu_rms_norm_grad[] = {
     {"vector", accepts, prepare, run_grad, NULL, 3},
     {0},
 };

@@ -1,4 +1,4 @@
-/* ref_norm.c - reference kernels of batch, layer and group normalisation.
+/* ref_norm.c - reference kernels of batch, layer, RMS and group normalisation.
  *
  * Sums in double; variance from the centred data (two passes), so that a large mean does not eat
  * it. With n elements sharing statistics, z = (x - mean) rstd and g = gamma dy, the gradient is dx
@@ -204,6 +204,55 @@ static vv_status run_group_norm_grad(const vv_call *call)
     return VV_OK;
 }
 
+/* ---- RMS norm ---- */
+
+static vv_status run_rms_norm(const vv_call *call)
+{
+    const vv_buf *x = &call->in[0], *gamma = &call->in[1];
+    const int64_t width = x->shape[x->ndim - 1], rows = x->count / width;
+    for (int64_t r = 0; r < rows; r++) {
+        double square = 0.0;
+        for (int64_t i = 0; i < width; i++) {
+            const double v = vvi_ref_get(x, r * width + i);
+            square += v * v;
+        }
+        const double rstd = 1.0 / sqrt(square / (double)width + call->attr->norm.eps);
+        vvi_ref_set(&call->out[1], r, rstd);
+        for (int64_t i = 0; i < width; i++)
+            vvi_ref_set(&call->out[0], r * width + i,
+                        vvi_ref_get(x, r * width + i) * rstd * vvi_ref_get(gamma, i));
+    }
+    return VV_OK;
+}
+
+/* As layer norm's, without the mean: dx = rstd (g - z mean(g z)). */
+static vv_status run_rms_norm_grad(const vv_call *call)
+{
+    const vv_buf *dy = &call->in[0], *x = &call->in[1], *gamma = &call->in[2];
+    const int64_t width = x->shape[x->ndim - 1], rows = x->count / width;
+    double *dgamma = call->scratch;
+    memset(dgamma, 0, (size_t)width * sizeof *dgamma);
+    for (int64_t r = 0; r < rows; r++) {
+        const double rstd = vvi_ref_get(&call->in[3], r);
+        double sum_z = 0.0;
+        for (int64_t i = 0; i < width; i++) {
+            const double d = vvi_ref_get(dy, r * width + i);
+            const double z = vvi_ref_get(x, r * width + i) * rstd;
+            dgamma[i] += d * z;
+            sum_z += d * vvi_ref_get(gamma, i) * z;
+        }
+        for (int64_t i = 0; i < width; i++) {
+            const int64_t at = r * width + i;
+            const double g = vvi_ref_get(dy, at) * vvi_ref_get(gamma, i);
+            const double z = vvi_ref_get(x, at) * rstd;
+            vvi_ref_set(&call->out[0], at, rstd * (g - z * sum_z / (double)width));
+        }
+    }
+    for (int64_t i = 0; i < width; i++)
+        vvi_ref_set(&call->out[1], i, dgamma[i]);
+    return VV_OK;
+}
+
 const vv_kernel vvi_ref_batch_norm[] = {
     {.name = "ref", .accepts = accepts, .prepare = prepare_vectors, .run = run_batch_norm},
     {.run = NULL}};
@@ -219,4 +268,9 @@ const vv_kernel vvi_ref_group_norm[] = {{.name = "ref", .accepts = accepts, .run
                                         {.run = NULL}};
 const vv_kernel vvi_ref_group_norm_grad[] = {
     {.name = "ref", .accepts = accepts, .prepare = prepare_vectors, .run = run_group_norm_grad},
+    {.run = NULL}};
+const vv_kernel vvi_ref_rms_norm[] = {{.name = "ref", .accepts = accepts, .run = run_rms_norm},
+                                      {.run = NULL}};
+const vv_kernel vvi_ref_rms_norm_grad[] = {
+    {.name = "ref", .accepts = accepts, .prepare = prepare_vectors, .run = run_rms_norm_grad},
     {.run = NULL}};

@@ -1,4 +1,4 @@
-/* test_cpu_norm.c - norms, softmax and cross-entropy of backend `cpu` agree with `ref`: few and
+/* test_cpu_norm.c - norms, rotary embedding, softmax and cross-entropy of backend `cpu` agree with `ref`: few and
  * many channels, odd sizes, large means, fused residual and relu, bf16; wrong labels are refused
  * with the same sentence; results go in place where the table says so. */
 #include "kernel_check.h"
@@ -114,6 +114,58 @@ static void layer_norms(void **state)
             add_out(&g, VV_F32, 1, &shape[1]);
             check_with_ref(&g);
         }
+}
+
+static void rms_norms(void **state)
+{
+    (void)state;
+    const int64_t shapes[][2] = {{1, 1}, {7, 5}, {300, 64}, {33, 769}, {5, 9000}};
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+        for (int t = 0; t < 2; t++) {
+            const int64_t *shape = shapes[s];
+            check k = {.op = VV_OP_RMS_NORM, .tolerance = 3e-6};
+            k.attr.norm.eps = 1e-5;
+            add_in(&k, types[t], 2, shape, -1, 3);
+            add_in(&k, VV_F32, 1, &shape[1], 0.5, 1.5);
+            add_out(&k, types[t], 2, shape);
+            add_out(&k, VV_F32, 1, shape);
+            check_with_ref(&k);
+            for (int which = -1; which < 2; which++) { /* against ref, then in place */
+                check g = {.op = VV_OP_RMS_NORM_GRAD, .tolerance = 5e-6};
+                g.attr.norm.eps = 1e-5;
+                add_in(&g, types[t], 2, shape, -1, 1);
+                add_in(&g, types[t], 2, shape, -1, 3);
+                add_in(&g, VV_F32, 1, &shape[1], 0.5, 1.5);
+                add_in(&g, VV_F32, 1, shape, 0.5, 1.0);
+                add_out(&g, types[t], 2, shape);
+                add_out(&g, VV_F32, 1, &shape[1]);
+                if (which < 0)
+                    check_with_ref(&g);
+                else
+                    check_in_place(&g, which);
+            }
+        }
+}
+
+static void rotaries(void **state)
+{
+    (void)state;
+    const int64_t shapes[][4] = {{1, 1, 1, 2}, {2, 65, 3, 64}, {3, 7, 5, 34}, {1, 700, 1, 128}};
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+        for (int t = 0; t < 2; t++)
+            for (int which = -1; which < 1; which++) {
+                const int64_t half[1] = {shapes[s][3] / 2};
+                check k = {.op = VV_OP_ROTARY, .tolerance = 2e-6};
+                k.attr.rotary.offset = (int64_t)(s * 1000);
+                k.attr.rotary.inverse = t;
+                add_in(&k, types[t], 4, shapes[s], -1, 1);
+                add_in(&k, VV_F32, 1, half, 0, 1);
+                add_out(&k, types[t], 4, shapes[s]);
+                if (which < 0)
+                    check_with_ref(&k);
+                else
+                    check_in_place(&k, which);
+            }
 }
 
 static void group_norms(void **state)
@@ -250,6 +302,8 @@ int main(void)
         cmocka_unit_test(batch_norm_large_mean),
         cmocka_unit_test(batch_norm_backward),
         cmocka_unit_test(layer_norms),
+        cmocka_unit_test(rms_norms),
+        cmocka_unit_test(rotaries),
         cmocka_unit_test(group_norms),
         cmocka_unit_test(softmaxes),
         cmocka_unit_test(cross_entropies),
