@@ -23,7 +23,8 @@ extern const vv_kernel vvi_cpu_pool[], vvi_cpu_pool_grad[], vvi_cpu_adaptive_poo
     vvi_cpu_adaptive_pool_grad[], vvi_cpu_resize[], vvi_cpu_resize_grad[];
 /* cpu_batch_norm.c, cpu_layer_norm.c, cpu_group_norm.c */
 extern const vv_kernel vvi_cpu_batch_norm[], vvi_cpu_batch_norm_grad[], vvi_cpu_layer_norm[],
-    vvi_cpu_layer_norm_grad[], vvi_cpu_rms_norm[], vvi_cpu_rms_norm_grad[], vvi_cpu_group_norm[], vvi_cpu_group_norm_grad[];
+    vvi_cpu_layer_norm_grad[], vvi_cpu_rms_norm[], vvi_cpu_rms_norm_grad[],
+    vvi_cpu_group_norm[], vvi_cpu_group_norm_grad[];
 /* cpu_rotary.c */
 extern const vv_kernel vvi_cpu_rotary[];
 /* cpu_softmax.c */

@@ -51,7 +51,7 @@ static vv_status prepare(const vv_call *call, void **state, size_t *scratch_byte
     t->slots = vv_threads();
     VV_GO(vv_alloc_array(&t->frequencies, (size_t)t->half, sizeof *t->frequencies));
     VV_GO(vv_alloc_array(&t->cosines, 2 * (size_t)(t->length * t->half), sizeof *t->cosines));
-    *scratch_bytes = x->dtype == VV_F32 ? 0 : (size_t)t->slots * 4 * (size_t)t->half * sizeof(float);
+    *scratch_bytes = x->dtype == VV_F32 ? 0 : 4 * (size_t)(t->slots * t->half) * sizeof(float);
     *state = t;
     return VV_OK;
 out:
@@ -64,12 +64,11 @@ static void fill_chunk(void *ctx, int64_t t, int slot)
 {
     (void)slot;
     const job *j = ctx;
-    const table *table = j->table;
-    float *cosines = table->cosines + t * table->half;
-    float *sines = cosines + table->length * table->half;
+    const int64_t half = j->table->half;
+    float *cosines = j->table->cosines + t * half, *sines = cosines + j->table->length * half;
     const double position = (double)(t + j->call->attr->rotary.offset);
-    for (int64_t i = 0; i < table->half; i++) {
-        const double angle = position * (double)table->frequencies[i];
+    for (int64_t i = 0; i < half; i++) {
+        const double angle = position * (double)j->table->frequencies[i];
         cosines[i] = (float)cos(angle);
         sines[i] = (float)(j->call->attr->rotary.inverse ? -sin(angle) : sin(angle));
     }

@@ -1,6 +1,6 @@
-/* test_cpu_norm.c - norms, rotary embedding, softmax and cross-entropy of backend `cpu` agree with `ref`: few and
- * many channels, odd sizes, large means, fused residual and relu, bf16; wrong labels are refused
- * with the same sentence; results go in place where the table says so. */
+/* test_cpu_norm.c - norms, rotary embedding, softmax and cross-entropy of backend `cpu` agree with
+ * `ref`: few and many channels, odd sizes, large means, fused residual and relu, bf16; wrong labels
+ * are refused with the same sentence; results go in place where the table says so. */
 #include "kernel_check.h"
 
 static const vv_dtype types[] = {VV_F32, VV_BF16};
