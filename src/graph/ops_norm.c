@@ -228,7 +228,7 @@ void vvi_grad_rms_norm(vv_node *node, vv_node *const *dout, const bool *need, vv
     if (!dout[0])
         return;
     const vvi_shape *x = &node->in[0]->out[0], *gamma = &node->in[1]->out[0];
-    vv_node *const operands[4] = {dout[0], node->in[0], node->in[1], pick(node, 1)};
+    vv_node *const operands[4] = {dout[0], node->in[0], node->in[1], vvi_node_pick(node, 1)};
     vv_node *dx = vvi_node_new(node->graph, VV_OP_RMS_NORM_GRAD, &node->attr, x->dtype, x->ndim,
                                x->shape, operands, 4, 4);
     vv_node *dgamma = dx ? vvi_node_add_out(dx, gamma->dtype, 1, gamma->shape) : NULL;
