@@ -6,7 +6,9 @@
 
 VV_BEGIN_DECLS
 
-/* Weights and buffers under PyTorch's names, nothing else: a safetensors file. */
+/* Weights and buffers under PyTorch's names, nothing else: a safetensors file. Matrices that the
+   model's weight_map says other programs store [in, out] are written so; so are shared weights,
+   once. */
 VV_API VV_MUST_USE vv_status vv_export_safetensors(vv_model *model, const char *path);
 
 /* Whether this build can write ONNX (it needs protobuf-c). */

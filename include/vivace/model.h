@@ -23,6 +23,8 @@ typedef struct vv_weight_map {
     const char *const *prefixes;   /* may stand before a file's names or not: "transformer." */
     const char *const *transposed; /* matrices stored [in, out]: "*.attn.c_attn.weight" */
     const char *const *ignored;    /* names in files that the model does not need */
+    const char *const *endings;    /* pairs: how a name may end in files, and how in the tree:
+                                      "LayerNorm.gamma", "LayerNorm.weight" */
 } vv_weight_map;
 
 struct vv_model {
@@ -86,6 +88,10 @@ typedef struct vv_model_desc {
    min_side by min_side pixels, with classes. */
 VV_API VV_MUST_USE vv_status vv_model_need_image(const char *name, const vv_sample_spec *input,
                                                  int64_t min_side);
+/* For `build` of language models: a sentence unless the data are rows of token ids [T] (or, with
+   `segments`, [2,T]) with classes, T at most `context` (0 = any length). */
+VV_API VV_MUST_USE vv_status vv_model_need_tokens(const char *name, const vv_sample_spec *input,
+                                                  int64_t context, bool segments);
 VV_API VV_MUST_USE vv_status vv_model_build(VV_OWNED vv_model **out, const vv_model_desc *desc,
                                             const void *opts, const vv_sample_spec *input,
                                             uint64_t seed);

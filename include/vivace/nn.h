@@ -134,6 +134,43 @@ VV_API vv_node *vv_residual_forward(vv_module *module, vv_graph *graph, vv_node 
 /* The block's shortcut of x alone, without what comes after the sum. */
 VV_API vv_node *vv_residual_shortcut(vv_module *module, vv_graph *graph, vv_node *x);
 
+/* ---- feed-forward blocks: y = out(activation(in(x))) ---- */
+/* What a model tells about a block, so that methods can exchange its parts: paths, from the module,
+   of a Linear, of what comes behind it and of a second Linear. The model calls each of the three
+   with vv_module_forward and looks at nothing else, so `in` may grow wider if `activation` makes it
+   narrow again. */
+typedef struct vv_mlp {
+    const char *in, *activation, *out;
+} vv_mlp;
+/* `mlp` must live as long as the program (a static const). */
+VV_API void vv_module_set_mlp(vv_module *module, const vv_mlp *mlp);
+VV_API VV_BORROWED const vv_mlp *vv_module_mlp(const vv_module *module); /* or NULL */
+
+/* ---- language models: tokens [N,T] -> numbers for each token or sample ---- */
+/* What a model tells about itself (on its root): paths of its parts; NULL = there is none. */
+typedef struct vv_language {
+    const char *tokens;    /* Embedding of the tokens */
+    const char *positions; /* Embedding of the positions; see vv_positions_add */
+    const char *blocks;    /* module whose children are the blocks, in order */
+    const char *head;      /* Linear that gives the logits of the tokens */
+} vv_language;
+/* `language` must live as long as the program (a static const). */
+VV_API void vv_module_set_language(vv_module *module, const vv_language *language);
+VV_API VV_BORROWED const vv_language *vv_module_language(const vv_module *module); /* or NULL */
+
+/* ---- decoding: a row of tokens piece by piece ---- */
+/* From now on each forward takes the next tokens [1,T] of one row of up to `tokens`; attention
+   layers keep keys and values of those before. After the vv_eval of a forward, vv_decode_advance
+   tells how many tokens it took (fewer = the last ones are forgotten). Begin again for another
+   row. The net must be in evaluation mode, its graph must have updates on. */
+VV_API VV_MUST_USE vv_status vv_decode_begin(vv_module *net, int64_t tokens);
+VV_API void vv_decode_advance(vv_module *net, int64_t count);
+VV_API void vv_decode_end(vv_module *net); /* frees what was kept */
+/* Between begin and end. */
+VV_API bool vv_module_decoding(const vv_module *module);
+/* Tokens before those of this forward: the position of the first. 0 unless decoding. */
+VV_API int64_t vv_module_past(const vv_module *module);
+
 /* ---- initialisers, in the given order to every layer (models_data spec 1) ---- */
 /* names: "kaiming_normal", "kaiming_uniform", "xavier_uniform", "xavier_normal", "bn_uniform",
    "bn_ones", "linear_log_constant_bias", and "kaiming_normal_fan_out" (convolutions only: how
@@ -142,11 +179,17 @@ VV_API VV_MUST_USE vv_status vv_module_init(vv_module *module, const char *names
 /* PyTorch's default initialisation of every layer (what constructors leave is zeros/ones). */
 VV_API VV_MUST_USE vv_status vv_module_init_default(vv_module *module, uint64_t seed);
 
+/* For a model with a start of its own. Draws are a function of (seed, path) only. */
+VV_API void vv_param_fill_normal(vv_param *param, double std, uint64_t seed, const char *path);
+VV_API void vv_param_fill_uniform(vv_param *param, double lo, double hi, uint64_t seed,
+                                  const char *path);
+
 /* ---- layers. Out-parameters first; on failure *out is NULL ---- */
 extern VV_API const vv_module_class vv_conv2d_class, vv_conv_transpose2d_class, vv_linear_class,
     vv_batch_norm_class, vv_layer_norm_class, vv_group_norm_class, vv_max_pool_class,
     vv_avg_pool_class, vv_adaptive_avg_pool_class, vv_activation_class, vv_dropout_class,
-    vv_flatten_class, vv_embedding_class, vv_sequential_class, vv_identity_class;
+    vv_flatten_class, vv_embedding_class, vv_sequential_class, vv_identity_class,
+    vv_rms_norm_class, vv_attention_class;
 
 typedef struct vv_conv2d_layer { /* vv_module_self of Conv2d and ConvTranspose2d */
     int64_t in_channels, out_channels, kernel[2];
@@ -180,6 +223,10 @@ VV_API VV_MUST_USE vv_status vv_layer_norm_new(VV_OWNED vv_module **out, int64_t
                                                double eps);
 VV_API VV_MUST_USE vv_status vv_group_norm_new(VV_OWNED vv_module **out, int64_t groups,
                                                int64_t channels, double eps);
+/* x / sqrt(mean(x^2) + eps) over the last axis (Zhang & Sennrich, arXiv 1910.07467), times "weight"
+   if there is one; vv_module_self is a vv_norm_layer. */
+VV_API VV_MUST_USE vv_status vv_rms_norm_new(VV_OWNED vv_module **out, int64_t channels, double eps,
+                                             bool weight);
 /* MaxPool2d / AvgPool2d; vv_module_self is a vv_pool_opts. stride 0 = kernel. */
 VV_API VV_MUST_USE vv_status vv_max_pool_new(VV_OWNED vv_module **out, const vv_pool_opts *opts);
 VV_API VV_MUST_USE vv_status vv_avg_pool_new(VV_OWNED vv_module **out, const vv_pool_opts *opts);
@@ -187,14 +234,21 @@ VV_API VV_MUST_USE vv_status vv_adaptive_avg_pool_new(VV_OWNED vv_module **out, 
                                                       int64_t width);
 typedef enum vv_activation {
     VV_ACT_RELU, VV_ACT_LEAKY_RELU, VV_ACT_GELU, VV_ACT_GELU_TANH, VV_ACT_SILU, VV_ACT_SIGMOID,
-    VV_ACT_TANH, VV_ACT_HARDSWISH
+    VV_ACT_TANH, VV_ACT_HARDSWISH, VV_ACT_RELU2 /* relu(x)^2: So et al., arXiv 2109.08668 */
 } vv_activation;
 VV_API VV_MUST_USE vv_status vv_activation_new(VV_OWNED vv_module **out, vv_activation kind,
                                                double slope);
 VV_API VV_MUST_USE vv_status vv_dropout_new(VV_OWNED vv_module **out, double p);
 /* [N,...] -> [N, product] in PyTorch's order (channels first), so that linear weights load. */
 VV_API VV_MUST_USE vv_status vv_flatten_new(VV_OWNED vv_module **out);
+typedef struct vv_embedding_layer {
+    int64_t rows, dim;
+    bool off; /* a table of positions that its model leaves out; ALiBi sets it */
+} vv_embedding_layer;
 VV_API VV_MUST_USE vv_status vv_embedding_new(VV_OWNED vv_module **out, int64_t rows, int64_t dim);
+/* x [N,T,dim] plus rows vv_module_past .. + T of `table` (an Embedding, called as a module), or x
+   itself if the table is off. Rows that the table lacks are an error with a sentence. */
+VV_API vv_node *vv_positions_add(vv_module *table, vv_graph *graph, vv_node *x);
 /* Children called one after the other; add them with vv_module_add_child. */
 VV_API VV_MUST_USE vv_status vv_sequential_new(VV_OWNED vv_module **out);
 /* Adds `child` under its position ("0", "1", ...), or frees it and returns `made` if that failed.
@@ -203,6 +257,42 @@ VV_API VV_MUST_USE vv_status vv_sequential_new(VV_OWNED vv_module **out);
 VV_API VV_MUST_USE vv_status vv_sequential_push(vv_module *sequential, vv_status made,
                                                 VV_TAKES vv_module *child);
 VV_API VV_MUST_USE vv_status vv_identity_new(VV_OWNED vv_module **out);
+
+/* Softmax attention, without parameters: [N,T,(H + 2K) * D] that holds queries, keys and values
+   next to each other -> [N,T,H * D]. vv_module_self is this struct; methods and schedules may
+   change it at any time. */
+typedef struct vv_attention_layer {
+    int64_t heads;    /* H, of the queries */
+    int64_t kv_heads; /* K, of keys and values; divides H (Ainslie et al., arXiv 2305.13245) */
+    int64_t head_dim; /* D */
+    bool causal;      /* a token sees itself and those before */
+    int64_t window;   /* sees tokens less than this many positions away; 0 = all */
+    double scale;     /* of the scores; 0 = 1 / sqrt(D) */
+    double dropout;   /* of the weights, while training */
+    bool alibi;       /* minus slope * distance (Press et al., arXiv 2108.12409) */
+    bool qk_norm;     /* RMS norm of each query and key (Henry et al., arXiv 2010.04245) */
+    /* Rotary positions (Su et al., arXiv 2104.09864): 0 = none. Pairs (i, i + D/2) are turned by
+       position * base^(-2i / D). With a share below 1 only the first `share * D/2` pairs turn, by
+       base^(-i / (pairs - 1)). */
+    double rotary_base, rotary_share;
+    /* For one forward, set by vv_attention_mask. */
+    vv_node *key_mask, *document;
+    /* Keys and values kept while decoding; the layer's own. */
+    vv_tensor *keys, *values;
+} vv_attention_layer;
+/* `settings`: the fields up to rotary_share; rotary_share 0 = 1. */
+VV_API VV_MUST_USE vv_status vv_attention_new(VV_OWNED vv_module **out,
+                                              const vv_attention_layer *settings);
+/* The same with q [N,T,H * D], k and v [N,T,K * D] apart. `layer` may be of any class that takes
+   them next to each other. */
+VV_API vv_node *vv_attention_attend(vv_module *layer, vv_graph *graph, vv_node *q, vv_node *k,
+                                    vv_node *v);
+/* Masks of vv_attention for every attention layer below `net`, in force until they are set to NULL:
+   a model does both within its forward. */
+VV_API void vv_attention_mask(vv_module *net, vv_node *key_mask, vv_node *document);
+/* Slopes of ALiBi for `heads` heads into out[heads]: 2^(-8 i / n) for n a power of two; else those
+   of the power below, then every other one of the power above. */
+VV_API void vv_alibi_slopes(int64_t heads, float *out);
 
 VV_END_DECLS
 

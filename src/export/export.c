@@ -1,6 +1,8 @@
 /* export.c - weights alone as safetensors; ONNX where this build has it. */
 #include <vivace/export.h>
 
+#include <fnmatch.h>
+
 #include <vivace/safetensors.h>
 
 #include "onnx_graph.h"
@@ -8,19 +10,39 @@
 
 typedef struct sink {
     vv_safetensors_writer *writer;
+    const char *const *transposed; /* patterns */
     vv_status status;
 } sink;
+
+static vv_status add_transposed(vv_safetensors_writer *writer, const char *name,
+                                const vv_tensor *tensor)
+{
+    const int64_t rows = tensor->shape[0], columns = tensor->shape[1];
+    const int64_t shape[2] = {columns, rows};
+    vv_tensor *turned;
+    VV_TRY(vv_tensor_new(&turned, tensor->dtype, 2, shape));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++)
+            vv_tensor_set(turned, c * rows + r, vv_tensor_get(tensor, r * columns + c));
+    const vv_status status = vv_safetensors_add(writer, name, turned);
+    vv_tensor_free(turned);
+    return status;
+}
 
 static bool add(void *ctx, const char *name, vv_tensor *tensor)
 {
     sink *s = ctx;
-    s->status = vv_safetensors_add(s->writer, name, tensor);
+    bool turn = false;
+    for (int i = 0; s->transposed && s->transposed[i] && tensor->ndim == 2; i++)
+        turn = turn || fnmatch(s->transposed[i], name, 0) == 0;
+    s->status = turn ? add_transposed(s->writer, name, tensor)
+                     : vv_safetensors_add(s->writer, name, tensor);
     return s->status == VV_OK;
 }
 
 vv_status vv_export_safetensors(vv_model *model, const char *path)
 {
-    sink s = {NULL, VV_OK};
+    sink s = {NULL, model->weight_map ? model->weight_map->transposed : NULL, VV_OK};
     vv_status status;
     VV_GO(vv_safetensors_writer_new(&s.writer));
     vv_module_each_state(model->net, add, &s);

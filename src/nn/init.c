@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vvi_config.h"
+
 typedef enum vvi_init {
     INIT_KAIMING_NORMAL,
     INIT_KAIMING_UNIFORM,
@@ -42,16 +44,10 @@ typedef struct vvi_draw {
     const vv_module *module;
 } vvi_draw;
 
-static void fill_uniform(const vvi_draw *draw, const char *name, double lo, double hi)
+static void uniform(vv_tensor *tensor, double lo, double hi, vv_rng rng)
 {
-    const vv_param *param = vv_module_param(draw->module, name);
-    vv_rng rng = rng_of(draw->seed, draw->path, name);
-
-    if (!param)
-        return;
-    for (int64_t i = 0; i < param->value->count; i++)
-        ((float *)param->value->data)[i] =
-            (float)(lo + (hi - lo) * 0x1p-32 * (double)vv_rng_u32(&rng));
+    for (int64_t i = 0; i < tensor->count; i++)
+        ((float *)tensor->data)[i] = (float)(lo + (hi - lo) * 0x1p-32 * (double)vv_rng_u32(&rng));
 }
 
 /* Box and Muller 1958, both numbers of a pair: twice as fast as drawing them one by one. */
@@ -64,21 +60,86 @@ static void normal_pair(vv_rng *rng, double std, float out[2])
     out[1] = (float)(radius * sin(angle));
 }
 
-static void fill_normal(const vvi_draw *draw, const char *name, double std)
+static void normal(vv_tensor *tensor, double std, vv_rng rng)
 {
-    const vv_param *param = vv_module_param(draw->module, name);
-    vv_rng rng = rng_of(draw->seed, draw->path, name);
-
-    if (!param)
-        return;
-    for (int64_t i = 0; i < param->value->count; i += 2) {
+    for (int64_t i = 0; i < tensor->count; i += 2) {
         float pair[2];
 
         normal_pair(&rng, std, pair);
-        ((float *)param->value->data)[i] = pair[0];
-        if (i + 1 < param->value->count)
-            ((float *)param->value->data)[i + 1] = pair[1];
+        ((float *)tensor->data)[i] = pair[0];
+        if (i + 1 < tensor->count)
+            ((float *)tensor->data)[i + 1] = pair[1];
     }
+}
+
+/* The standard normal deviate below which lies the share p (0 < p < 1), to 7 digits: Wichura,
+   algorithm AS 241 (PPND7), Applied Statistics 37, 1988. */
+static float deviate(double p)
+{
+    const double q = p - 0.5;
+    double r, x;
+
+    if (fabs(q) <= 0.425) {
+        r = 0.180625 - q * q;
+        return (float)(q *
+                       (((59.109374720 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179) /
+                       (((67.187563600 * r + 78.757757664) * r + 17.895169469) * r + 1.0));
+    }
+    r = sqrt(-log(q < 0.0 ? p : 1.0 - p));
+    if (r <= 5.0) {
+        r -= 1.6;
+        x = (((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r + 1.4234372777) /
+            ((0.12021132975 * r + 0.73700164250) * r + 1.0);
+    } else {
+        r -= 5.0;
+        x = (((0.017337203997 * r + 0.42868294337) * r + 3.0812263860) * r + 6.6579051150) /
+            ((0.012258202635 * r + 0.24197894225) * r + 1.0);
+    }
+    return (float)(q < 0.0 ? -x : x);
+}
+
+/* One number of the stream each, so that a table of millions fills in a moment on any number of
+   threads. */
+void vv_param_fill_normal(vv_param *param, double std, uint64_t seed, const char *path)
+{
+    const vv_rng rng = rng_of(seed, "", path);
+    const int64_t count = param->value->count, blocks = (count + 3) / 4;
+    const float scale = (float)std;
+    float *out = param->value->data;
+
+#if VVI_HAVE_OPENMP
+#pragma omp parallel for schedule(static) num_threads(vv_threads()) if (count >= 32768)
+#endif
+    for (int64_t b = 0; b < blocks; b++) {
+        const uint32_t counter[4] = {rng.counter[0] + (uint32_t)b, rng.counter[1], rng.counter[2],
+                                     rng.counter[3]};
+        uint32_t draws[4];
+
+        vv_philox4x32(rng.key, counter, draws);
+        for (int64_t i = 4 * b; i < count && i < 4 * b + 4; i++)
+            out[i] = scale * deviate(0x1p-32 * ((double)draws[i - 4 * b] + 0.5));
+    }
+}
+
+void vv_param_fill_uniform(vv_param *param, double lo, double hi, uint64_t seed, const char *path)
+{
+    uniform(param->value, lo, hi, rng_of(seed, "", path));
+}
+
+static void fill_uniform(const vvi_draw *draw, const char *name, double lo, double hi)
+{
+    const vv_param *param = vv_module_param(draw->module, name);
+
+    if (param)
+        uniform(param->value, lo, hi, rng_of(draw->seed, draw->path, name));
+}
+
+static void fill_normal(const vvi_draw *draw, const char *name, double std)
+{
+    const vv_param *param = vv_module_param(draw->module, name);
+
+    if (param)
+        normal(param->value, std, rng_of(draw->seed, draw->path, name));
 }
 
 static void fill_constant(const vvi_draw *draw, const char *name, double value)
@@ -158,7 +219,7 @@ static void init_default(const vvi_draw *draw)
     } else if (type == &vv_embedding_class) {
         fill_normal(draw, "weight", 1.0);
     } else if (is_batch_norm(draw->module) || type == &vv_layer_norm_class ||
-               type == &vv_group_norm_class) {
+               type == &vv_rms_norm_class || type == &vv_group_norm_class) {
         fill_constant(draw, "weight", 1.0);
         fill_constant(draw, "bias", 0.0);
     }

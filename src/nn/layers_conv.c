@@ -135,7 +135,8 @@ vv_status vv_embedding_new(vv_module **out, int64_t rows, int64_t dim)
     if (rows < 1 || dim < 1)
         return vv_fail(VV_EINVAL, "Embedding: rows %lld and dim %lld must be positive",
                        (long long)rows, (long long)dim);
-    VV_GO(vv_module_new(&module, &vv_embedding_class, 0));
+    VV_GO(vv_module_new(&module, &vv_embedding_class, sizeof(vv_embedding_layer)));
+    *(vv_embedding_layer *)vv_module_self(module) = (vv_embedding_layer){rows, dim, false};
     VV_GO(vvi_add_param(module, "weight", 2, shape, 0.0));
     *out = module;
     module = NULL;

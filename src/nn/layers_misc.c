@@ -112,6 +112,8 @@ static vv_node *activation_forward(vv_module *module, vv_graph *graph, vv_node *
         return vv_tanh(x);
     case VV_ACT_HARDSWISH:
         return vv_hardswish(x);
+    case VV_ACT_RELU2:
+        return vv_square(vv_relu(x));
     }
     return NULL;
 }
@@ -123,7 +125,7 @@ vv_status vv_activation_new(vv_module **out, vv_activation kind, double slope)
     const vvi_activation self = {kind, slope};
 
     *out = NULL;
-    if (kind < VV_ACT_RELU || kind > VV_ACT_HARDSWISH)
+    if (kind < VV_ACT_RELU || kind > VV_ACT_RELU2)
         return vv_fail(VV_EINVAL, "Activation: there is no kind %d; see vv_activation in nn.h",
                        (int)kind);
     return plain_new(out, &vv_activation_class, &self, sizeof self);

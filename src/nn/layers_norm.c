@@ -103,7 +103,7 @@ out:
     return status;
 }
 
-/* ---- layer and group norm ---- */
+/* ---- layer, RMS and group norm ---- */
 
 static vv_node *layer_norm_forward(vv_module *module, vv_graph *graph, vv_node *x)
 {
@@ -121,6 +121,14 @@ static vv_node *group_norm_forward(vv_module *module, vv_graph *graph, vv_node *
                          vv_module_param_node(module, graph, "bias"), self->groups, self->eps);
 }
 
+static vv_node *rms_norm_forward(vv_module *module, vv_graph *graph, vv_node *x)
+{
+    const vv_norm_layer *self = vv_module_self(module);
+
+    return vv_rms_norm(x, vv_module_param_node(module, graph, "weight"), self->eps);
+}
+
+const vv_module_class vv_rms_norm_class = {"RMSNorm", rms_norm_forward, NULL};
 const vv_module_class vv_layer_norm_class = {"LayerNorm", layer_norm_forward, NULL};
 const vv_module_class vv_group_norm_class = {"GroupNorm", group_norm_forward, NULL};
 
@@ -153,4 +161,22 @@ vv_status vv_layer_norm_new(vv_module **out, int64_t channels, double eps)
 vv_status vv_group_norm_new(vv_module **out, int64_t groups, int64_t channels, double eps)
 {
     return norm_new(out, &vv_group_norm_class, groups, channels, eps);
+}
+
+vv_status vv_rms_norm_new(vv_module **out, int64_t channels, double eps, bool weight)
+{
+    vv_module *module = NULL;
+    vv_status status = VV_OK;
+
+    *out = NULL;
+    VV_TRY(check_norm("RMSNorm", channels, eps));
+    VV_GO(vv_module_new(&module, &vv_rms_norm_class, sizeof(vv_norm_layer)));
+    *(vv_norm_layer *)vv_module_self(module) = (vv_norm_layer){channels, 1, eps};
+    if (weight)
+        VV_GO(vvi_add_param(module, "weight", 1, &channels, 1.0));
+    *out = module;
+    module = NULL;
+out:
+    vv_module_free(module);
+    return status;
 }

@@ -202,6 +202,29 @@ vv_status vv_model_need_image(const char *name, const vv_sample_spec *input, int
     return VV_OK;
 }
 
+vv_status vv_model_need_tokens(const char *name, const vv_sample_spec *input, int64_t context,
+                               bool segments)
+{
+    const int ndim = input ? input->input_ndim : 0;
+    const bool rows = ndim == 1 || (segments && ndim == 2 && input->input_shape[0] == 2);
+
+    if (!rows || (input->input_dtype != VV_I32 && input->input_dtype != VV_I64))
+        return vv_fail(VV_EINVAL,
+                       "%s: needs rows of token ids, the data have samples of %s with %d "
+                       "dimensions",
+                       name, input ? vv_dtype_name(input->input_dtype) : "nothing", ndim);
+    if (input->classes < 1)
+        return vv_fail(VV_EINVAL,
+                       "%s: needs data that say how many classes (of a language model: tokens) "
+                       "there are; these do not", name);
+    if (context && input->input_shape[ndim - 1] > context)
+        return vv_fail(VV_EINVAL,
+                       "%s: samples have %lld tokens, the table of positions has %lld rows; make "
+                       "it larger (context) or the samples shorter",
+                       name, (long long)input->input_shape[ndim - 1], (long long)context);
+    return VV_OK;
+}
+
 vv_status vv_model_build(vv_model **out, const vv_model_desc *desc, const void *opts,
                          const vv_sample_spec *input, uint64_t seed)
 {

@@ -80,7 +80,7 @@ static const char *without(const char *name, const char *prefix)
 }
 
 /* The model's tensor that a foreign name means: as it is, without prefixes, or with one more. */
-static vv_status match(const loading *l, const char *name, slot **out)
+static vv_status match_as_is(const loading *l, const char *name, slot **out)
 {
     static const char *const wrappers[] = {"module.", "_orig_mod.", NULL};
     const char *const *lists[] = {wrappers, l->map ? l->map->prefixes : NULL};
@@ -105,6 +105,32 @@ static vv_status match(const loading *l, const char *name, slot **out)
         if (status == VV_OK)
             *out = find_slot(l, vv_str_text(&longer));
         vv_str_fini(&longer);
+        VV_TRY(status);
+    }
+    return VV_OK;
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), n = strlen(ending);
+    return length >= n && strcmp(name + length - n, ending) == 0;
+}
+
+/* The same, or under the name that the tree has for its ending. */
+static vv_status match(const loading *l, const char *name, slot **out)
+{
+    const char *const *pairs = l->map ? l->map->endings : NULL;
+    VV_TRY(match_as_is(l, name, out));
+    for (int i = 0; !*out && pairs && pairs[i]; i += 2) {
+        if (!ends_with(name, pairs[i]))
+            continue;
+        vv_str ours = {0};
+        vv_str_addn(&ours, name, strlen(name) - strlen(pairs[i]));
+        vv_str_add(&ours, pairs[i + 1]);
+        vv_status status = vv_str_status(&ours);
+        if (status == VV_OK)
+            status = match_as_is(l, vv_str_text(&ours), out);
+        vv_str_fini(&ours);
         VV_TRY(status);
     }
     return VV_OK;

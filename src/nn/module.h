@@ -30,6 +30,10 @@ struct vv_module {
     int links; /* slots of parents that hold it; above 1 = shared */
     bool training;
     const vv_residual *residual; /* NULL = not a residual block */
+    const vv_mlp *mlp;           /* NULL = not a feed-forward block */
+    const vv_language *language; /* NULL = not the root of a language model */
+    bool decoding;
+    int64_t past; /* tokens decoded before */
     vv_observe_fn observe; /* NULL: nobody watches */
     void *observe_ctx;
     char scope[VVI_NAME_BYTES]; /* name under which a parent took it last, "" for a root */
@@ -47,6 +51,10 @@ vv_status vvi_add_param(vv_module *module, const char *name, int ndim, const int
                         double fill);
 vv_status vvi_add_buffer(vv_module *module, const char *name, vv_dtype dtype, int ndim,
                          const int64_t *shape, double fill);
+
+/* Room for the keys and values of `tokens` tokens in an attention layer, and without it again. */
+vv_status vvi_attention_begin(vv_module *layer, int64_t tokens);
+void vvi_attention_end(vv_module *layer);
 
 /* "path.name" (or "name" if path is "") into buf; returns buf. */
 const char *vvi_name_join(char *buf, size_t buf_bytes, const char *path, const char *name);

@@ -160,6 +160,49 @@ static void the_list_is_read_in_order(void **state)
     vv_module_free(net);
 }
 
+/* vv_param_fill_normal: mean, variance, fourth moment and both tails of N(0, std^2); a function of
+   seed and path, and a shorter parameter has the longer one's first numbers. */
+static void filled_by_hand(void **state)
+{
+    (void)state;
+    enum { N = 200000 };
+    const int64_t count = N, some = 1001;
+    vv_param *param = NULL, *shorter = NULL;
+    double sum = 0.0, square = 0.0, fourth = 0.0;
+    int64_t below = 0, above = 0;
+
+    assert_ok(vv_param_new(&param, 1, &count));
+    assert_ok(vv_param_new(&shorter, 1, &some));
+    vv_param_fill_normal(param, 0.5, 9, "a.weight");
+    vv_param_fill_normal(shorter, 0.5, 9, "a.weight");
+    assert_memory_equal(param->value->data, shorter->value->data, (size_t)some * sizeof(float));
+    for (int64_t i = 0; i < N; i++) {
+        const double z = vv_tensor_get(param->value, i) / 0.5;
+        sum += z;
+        square += z * z;
+        fourth += z * z * z * z;
+        below += z < -1.959964;
+        above += z > 2.326348;
+    }
+    assert_near(sum / N, 0.0, 4.0 / sqrt(N), 0.0);
+    assert_near(square / N, 1.0, 4.0 * sqrt(2.0 / N), 0.0);
+    assert_near(fourth / N, 3.0, 4.0 * sqrt(96.0 / N), 0.0);
+    assert_near((double)below / N, 0.025, 4.0 * sqrt(0.025 / N), 0.0);
+    assert_near((double)above / N, 0.01, 4.0 * sqrt(0.01 / N), 0.0);
+    vv_param_fill_normal(shorter, 0.5, 9, "b.weight");
+    assert_true(memcmp(param->value->data, shorter->value->data, 64) != 0);
+    vv_param_fill_uniform(param, -2.0, 3.0, 9, "a.weight");
+    sum = 0.0;
+    for (int64_t i = 0; i < N; i++) {
+        const double u = vv_tensor_get(param->value, i);
+        assert_true(u >= -2.0 && u <= 3.0);
+        sum += u;
+    }
+    assert_near(sum / N, 0.5, 4.0 * 5.0 / sqrt(12.0 * N), 0.0);
+    vv_param_free(param);
+    vv_param_free(shorter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +210,7 @@ int main(void)
         cmocka_unit_test(defaults_are_those_of_pytorch),
         cmocka_unit_test(draws_depend_on_seed_and_path_alone),
         cmocka_unit_test(the_list_is_read_in_order),
+        cmocka_unit_test(filled_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

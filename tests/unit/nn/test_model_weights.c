@@ -14,7 +14,8 @@
 static const char *const prefixes[] = {"transformer.", NULL};
 static const char *const transposed[] = {"h.*.c_attn.weight", NULL};
 static const char *const ignored[] = {"*attn.bias", "*attn.masked_bias", "lm_head.weight", NULL};
-static const vv_weight_map map = {prefixes, transposed, ignored};
+static const char *const endings[] = {"bn.beta", "bn.bias", "bn.gamma", "bn.weight", NULL};
+static const vv_weight_map map = {prefixes, transposed, ignored, endings};
 
 static vv_module *child(vv_module *parent, const char *name, vv_module *part)
 {
@@ -143,6 +144,25 @@ static void names_of_gpt2(void **state)
     }
 }
 
+/* Older files call a norm's scale gamma; with another prefix in front too. */
+static void other_endings(void **state)
+{
+    (void)state;
+    const given gamma = {"transformer.bn.gamma", {2, 0}, 650};
+    const char *const fronts[] = {"", "module."};
+    for (size_t i = 0; i < 2; i++) {
+        vv_model *model = gpt();
+        vv_safetensors *file = make_file("", fronts[i], "bn.weight", &gamma, false);
+        int loaded = 0;
+        assert_ok(vv_model_load(model, file, i == 0, NULL, NULL, &loaded));
+        check_all(model, true);
+        assert_int_equal(loaded, 9);
+        assert_true(weight(model, "bn", "weight", 1) == 651.0);
+        vv_safetensors_close(file);
+        vv_model_free(model);
+    }
+}
+
 /* A file of ours holds what the tree holds: [6,2], under the tree's names. */
 static void own_files_are_not_turned(void **state)
 {
@@ -229,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_gpt2),      cmocka_unit_test(own_files_are_not_turned),
         cmocka_unit_test(strict_and_partial), cmocka_unit_test(each_allocation),
+        cmocka_unit_test(other_endings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

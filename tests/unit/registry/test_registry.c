@@ -173,6 +173,21 @@ static bool is_snake(const char *name)
     return true;
 }
 
+/* "gpt2-124m", "gpt2-1.3b": a model's name with a size behind it. */
+static bool is_preset(const char *kind, const char *name)
+{
+    const char *size = strchr(name, '-');
+    char model[64];
+    const vv_model_desc *desc;
+    if (strcmp(kind, "model") != 0 || !size || !size[1])
+        return false;
+    for (const char *s = size + 1; *s; s++)
+        if (!islower((unsigned char)*s) && !isdigit((unsigned char)*s) && *s != '.')
+            return false;
+    snprintf(model, sizeof model, "%.*s", (int)(size - name), name);
+    return vv_model_find(&desc, model) == VV_OK;
+}
+
 static void check_field(const vv_desc *desc, const vv_field *field, const void *opts)
 {
     const bool number = field->type == VV_FIELD_INT || field->type == VV_FIELD_FLOAT;
@@ -211,7 +226,7 @@ static void check_field(const vv_desc *desc, const vv_field *field, const void *
 static void check_desc(const vv_desc *desc, const char *kind)
 {
     assert_string_equal(desc->kind, kind);
-    if (!is_snake(desc->name))
+    if (!is_snake(desc->name) && !is_preset(kind, desc->name))
         fail_msg("%s %s: not snake_case", kind, desc->name);
     const char *summary = desc->summary ? desc->summary : "";
     const size_t length = strlen(summary);
