@@ -73,7 +73,7 @@ tsan) # more than one OpenMP thread gives false races: libgomp itself is not ins
     ;;
 minimal) # backend `ref` alone and nothing optional; whole recipes would take minutes on it
     suite debugoptimized "-Doptimization=2 -Ddebug=false -Dcpu=disabled -Donednn=disabled \
-        -Dopenmp=disabled -Dzlib=disabled -Dzstd=disabled -Dcurl=disabled -Dpng=disabled -Dprotobuf=disabled" --no-suite slow --no-suite recipes
+        -Dopenmp=disabled -Dzlib=disabled -Dzstd=disabled -Dcurl=disabled -Dpng=disabled -Dpcre2=disabled -Dprotobuf=disabled" --no-suite slow --no-suite recipes
     ;;
 lint)
     step check_layers tools/check_layers

@@ -31,6 +31,7 @@
 #include <vivace/str.h>
 #include <vivace/tensor.h>
 #include <vivace/token_file.h>
+#include <vivace/tokenizer.h>
 #include <vivace/train.h>
 #include <vivace/training_time.h>
 #include <vivace/weights.h>

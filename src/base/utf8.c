@@ -1,6 +1,9 @@
 /* utf8.c - checks that a text is UTF-8 (RFC 3629: no overlong forms, no surrogates). */
 #include "base/utf8.h"
 
+#include <stdint.h>
+#include <string.h>
+
 size_t vvi_utf8_length(const unsigned char *s)
 {
     if (s[0] < 0x80)
@@ -27,4 +30,29 @@ bool vvi_utf8_valid(const char *text)
         s += n;
     }
     return true;
+}
+
+size_t vvi_utf8_prefix(const char *text, size_t bytes)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t at = 0;
+    while (at < bytes) {
+        uint64_t eight;
+        while (bytes - at >= sizeof eight) { /* ASCII, eight at a time */
+            memcpy(&eight, s + at, sizeof eight);
+            if (eight & 0x8080808080808080u)
+                break;
+            at += sizeof eight;
+        }
+        if (at == bytes)
+            break;
+        unsigned char end[5] = {0}; /* the last bytes, with a NUL behind them */
+        const size_t left = bytes - at;
+        const size_t n =
+            left >= 4 ? vvi_utf8_length(s + at) : vvi_utf8_length(memcpy(end, s + at, left));
+        if (n == 0 || n > left)
+            break;
+        at += n;
+    }
+    return at;
 }

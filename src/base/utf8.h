@@ -8,5 +8,7 @@
 /* Length of the sequence that starts at `s` (NUL-terminated text), 0 if it is none. */
 size_t vvi_utf8_length(const unsigned char *s);
 bool vvi_utf8_valid(const char *text);
+/* How many of the bytes, from the first on, are whole UTF-8 sequences; a NUL is one. */
+size_t vvi_utf8_prefix(const char *text, size_t bytes);
 
 #endif
