@@ -59,8 +59,8 @@ vv_status vvi_vocabulary_set(vv_tokenizer *tokenizer, json_t *ids)
             VV_GO(vv_realloc_array(&bytes, room, 1));
         }
         const bool chars = vvi_byte_chars_read(text, length, bytes, &count);
-        VV_GO(vvi_tokenizer_set(tokenizer, json_integer_value(id), chars ? bytes : (const void *)text,
-                                chars ? count : length));
+        const void *token = chars ? (const void *)bytes : text;
+        VV_GO(vvi_tokenizer_set(tokenizer, json_integer_value(id), token, chars ? count : length));
     }
 out:
     vv_dealloc(bytes);
@@ -78,9 +78,9 @@ vv_status vvi_vocabulary_merge(vv_tokenizer *tokenizer, const char *left, size_t
         vvi_byte_chars_read(right, rights, bytes + l, &r))
         status = vvi_tokenizer_merge(tokenizer, bytes, l, bytes + l, r, expected);
     else
-        status = vv_fail(VV_EFORMAT, "%s: merge '%.*s %.*s' is not written in byte characters; this "
-                                     "is no byte-level BPE", tokenizer->name, (int)lefts, left,
-                         (int)rights, right);
+        status = vv_fail(VV_EFORMAT, "%s: merge '%.*s %.*s' is not written in byte characters; "
+                                     "this is no byte-level BPE", tokenizer->name, (int)lefts,
+                         left, (int)rights, right);
     vv_dealloc(bytes);
     return status;
 }

@@ -108,10 +108,11 @@ static inline void assert_ids(const vv_tokenizer *tokenizer, const char *text, s
     vv_str_fini(&back);
     vv_dealloc(ids);
 }
-#define assert_tokens(tokenizer, text, special, ...)                                            \
-    do {                                                                                        \
-        const int32_t list_[] = {__VA_ARGS__};                                                  \
-        assert_ids(tokenizer, text, sizeof text - 1, special, list_, sizeof list_ / sizeof *list_); \
+#define assert_tokens(tokenizer, text, special, ...)                                               \
+    do {                                                                                           \
+        const int32_t list_[] = {__VA_ARGS__};                                                     \
+        assert_ids(tokenizer, text, sizeof text - 1, special, list_,                               \
+                   sizeof list_ / sizeof *list_);                                                  \
     } while (0)
 
 #endif
