@@ -8,26 +8,36 @@
 
 static const char small[] = "d=16,layers=2,heads=2,context=12,dropout=0";
 
-/* Counts of transformers' GPT2LMHeadModel: 124,439,808 for "gpt2"; the others by the formula
-   V d + P d + L (12 d^2 + 13 d) + 2 d. */
+/* Counts of transformers' GPT2LMHeadModel ("gpt2", "-medium": 124,439,808 and 354,823,168), and by the
+   formula V d + P d + L (12 d^2 + 13 d) + 2 d. Models of one and two blocks and of one and two tokens
+   tell what a block and a token cost; whole ones would fill hundreds of megabytes. */
 static void sizes(void **state)
 {
     (void)state;
     const struct {
         const vv_model_desc *desc;
         const char *name;
-        int64_t count;
+        int64_t layers, count;
     } rows[] = {
-        {&vv_model_gpt2, "gpt2", 124439808},
-        {&vv_model_gpt2_10m, "gpt2-10m", 10060960},
-        {&vv_model_gpt2_30m, "gpt2-30m", 30339456},
+        {&vv_model_gpt2, "gpt2", 12, 124439808},
+        {&vv_model_gpt2_10m, "gpt2-10m", 6, 10060960},
+        {&vv_model_gpt2_30m, "gpt2-30m", 6, 30339456},
+        {&vv_model_gpt2_350m, "gpt2-350m", 24, 354823168},
     };
-    const vv_sample_spec spec = token_spec(64, 50257);
+    const vv_sample_spec one = token_spec(64, 1), two = token_spec(64, 2);
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const int64_t base = model_size(rows[i].desc, "layers=1", &one);
+        const int64_t block = model_size(rows[i].desc, "layers=2", &one) - base;
+        const int64_t token = model_size(rows[i].desc, "layers=1", &two) - base;
+
         assert_string_equal(rows[i].desc->desc.name, rows[i].name);
-        assert_int_equal(model_size(rows[i].desc, NULL, &spec), rows[i].count);
+        assert_int_equal(base + (rows[i].layers - 1) * block + 50256 * token, rows[i].count);
     }
+
+    const vv_sample_spec gpt2 = token_spec(64, 50257);
+
+    assert_int_equal(model_size(&vv_model_gpt2_10m, NULL, &gpt2), 10060960);
     /* Padding the table; a context that follows the data. */
     const vv_sample_spec bytes = token_spec(2000, 250);
     vv_model *model = model_make(&vv_model_gpt2_tiny, "vocab_multiple=64", &bytes);
