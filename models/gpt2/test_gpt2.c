@@ -8,9 +8,9 @@
 
 static const char small[] = "d=16,layers=2,heads=2,context=12,dropout=0";
 
-/* Counts of transformers' GPT2LMHeadModel ("gpt2", "-medium": 124,439,808 and 354,823,168), and by the
-   formula V d + P d + L (12 d^2 + 13 d) + 2 d. Models of one and two blocks and of one and two tokens
-   tell what a block and a token cost; whole ones would fill hundreds of megabytes. */
+/* Counts of transformers' GPT2LMHeadModel ("gpt2", "-medium": 124,439,808 and 354,823,168), and by
+   the formula V d + P d + L (12 d^2 + 13 d) + 2 d. Models of one and two blocks and of one and two
+   tokens tell what a block and a token cost; whole ones would fill hundreds of megabytes. */
 static void sizes(void **state)
 {
     (void)state;
