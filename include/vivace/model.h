@@ -33,6 +33,7 @@ struct vv_model {
     int64_t classes;          /* 0 for numbers */
     int64_t ignore_index;     /* class index whose items have no loss; -100 */
     vv_tensor *class_weights; /* f32 [classes] or NULL */
+    double z_loss;            /* classes: + z_loss * logsumexp(logits)^2 per item */
     const char *name;         /* static or the descriptor's */
     const vv_weight_map *weight_map; /* static; NULL = names are the tree's */
 };

@@ -148,6 +148,21 @@ VV_API vv_node *vv_log_softmax(vv_node *x); /* last axis */
    class. */
 VV_API vv_node *vv_cross_entropy(vv_node *logits, vv_node *target, vv_node *class_weights,
                                  int64_t ignore_index); /* f32 [...] */
+typedef struct vv_entropy_opts {
+    int64_t ignore_index;
+    double z_loss;  /* adds z_loss * logsumexp(logits)^2 to each item that has a loss */
+    double softcap; /* logits are capped by vv_softcap first; 0 = not */
+} vv_entropy_opts;
+#define VV_ENTROPY_DEFAULTS {-100, 0.0, 0.0}
+VV_API vv_node *vv_cross_entropy_with(vv_node *logits, vv_node *target, vv_node *class_weights,
+                                      const vv_entropy_opts *opts);
+/* Cross-entropy of the logits x weight^T + bias without ever holding all of them: they are made,
+   used and made again chunk of rows by chunk. x [..., D], weight [V,D], bias [V] or NULL, target
+   i32/i64 [...]; opts NULL = defaults -> f32 [...]. Plans do the same with vv_linear (and
+   vv_softcap) followed by vv_cross_entropy where the classes are many and nobody else reads the
+   logits, so a model need not call it. */
+VV_API vv_node *vv_linear_cross_entropy(vv_node *x, vv_node *weight, vv_node *bias,
+                                        vv_node *target, const vv_entropy_opts *opts);
 /* Element-wise losses, same shape as x; pos_weight may be NULL. */
 VV_API vv_node *vv_bce_with_logits(vv_node *x, vv_node *target, vv_node *pos_weight);
 VV_API vv_node *vv_squared_error(vv_node *x, vv_node *target);

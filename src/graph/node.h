@@ -102,6 +102,11 @@ void vvi_grad_cumsum(vv_node *node, vv_node *const *dout, const bool *need, vv_n
 /* ops_loss.c */
 void vvi_grad_softmax(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
 void vvi_grad_cross_entropy(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
+/* Attributes from the caller's options (NULL = defaults); false and an error if they are wrong. */
+bool vvi_entropy_attr(const char *op, vv_graph *g, const vv_entropy_opts *opts, vv_attr *attr);
+/* ops_linear_loss.c */
+void vvi_grad_linear_cross_entropy(vv_node *node, vv_node *const *dout, const bool *need,
+                                   vv_node **din);
 /* ops_attention.c */
 void vvi_grad_attention(vv_node *node, vv_node *const *dout, const bool *need, vv_node **din);
 /* Query-key pairs that causal and window leave, of one head. */

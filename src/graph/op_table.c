@@ -44,6 +44,7 @@ vvi_grad_fn vvi_op_grad(vv_op op)
         [VV_OP_SOFTMAX] = vvi_grad_softmax,
         [VV_OP_CROSS_ENTROPY] = vvi_grad_cross_entropy,
         [VV_OP_ATTENTION] = vvi_grad_attention,
+        [VV_OP_LINEAR_CROSS_ENTROPY] = vvi_grad_linear_cross_entropy,
         [VV_OP_DROPOUT] = vvi_grad_dropout,
     };
     return grads[op];
@@ -80,6 +81,11 @@ int64_t vvi_op_flops(const vv_call *c)
         return 2 * c->in[1].count * (w->shape[0] ? w->count / w->shape[0] : 0);
     case VV_OP_ATTENTION:
     case VV_OP_ATTENTION_GRAD: return attention_flops(c);
+    case VV_OP_LINEAR_CROSS_ENTROPY: /* one product */
+        return 2 * c->in[2].count * c->in[1].count;
+    case VV_OP_LINEAR_CROSS_ENTROPY_GRAD: /* the logits again, and up to two more */
+        return 2 * c->in[3].count * c->in[2].count *
+               (1 + (c->out[0].count > 0) + (c->n_out > 1 && c->out[1].count > 0));
     default: return 0;
     }
 }

@@ -1,6 +1,8 @@
 /* ops_loss.c - softmax, losses, and their gradients. */
 #include "graph/node.h"
 
+#include <math.h>
+
 static bool same_shape(const vvi_shape *a, int ndim, const int64_t *shape)
 {
     if (a->ndim != ndim)
@@ -103,19 +105,45 @@ static bool check_class_weights(vv_node *logits, vv_node *weights)
     return true;
 }
 
-vv_node *vv_cross_entropy(vv_node *logits, vv_node *target, vv_node *class_weights,
-                          int64_t ignore_index)
+bool vvi_entropy_attr(const char *op, vv_graph *g, const vv_entropy_opts *opts, vv_attr *attr)
 {
-    if (!logits || !target || !check_rows("cross_entropy", logits) ||
-        !check_target(logits, target) ||
-        (class_weights && !check_class_weights(logits, class_weights)))
+    const vv_entropy_opts defaults = VV_ENTROPY_DEFAULTS, *o = opts ? opts : &defaults;
+    *attr = (vv_attr){.raw = {0}};
+    attr->cross_entropy.ignore_index = o->ignore_index;
+    attr->cross_entropy.z_loss = o->z_loss;
+    attr->cross_entropy.softcap = o->softcap;
+    if (o->z_loss >= 0.0 && isfinite(o->z_loss) && o->softcap >= 0.0 && isfinite(o->softcap))
+        return true;
+    vvi_node_fail(g, VV_EINVAL, "%s: z_loss is %g and softcap %g; neither may be negative", op,
+                  o->z_loss, o->softcap);
+    return false;
+}
+
+vv_node *vv_cross_entropy_with(vv_node *logits, vv_node *target, vv_node *class_weights,
+                               const vv_entropy_opts *opts)
+{
+    static const char op[] = "cross_entropy";
+    vv_attr attr;
+    if (!logits || !target || !check_rows(op, logits) || !check_target(logits, target) ||
+        (class_weights && !check_class_weights(logits, class_weights)) ||
+        !vvi_entropy_attr(op, logits->graph, opts, &attr))
         return NULL;
-    vv_attr attr = {.raw = {0}};
-    attr.cross_entropy.ignore_index = ignore_index;
+    if (attr.cross_entropy.softcap > 0.0)
+        logits = vv_softcap(logits, attr.cross_entropy.softcap);
+    if (!logits)
+        return NULL;
+    attr.cross_entropy.softcap = 0.0;
     vv_node *const operands[3] = {logits, target, class_weights};
     const vv_dtype dtype = logits->out[0].dtype == VV_F64 ? VV_F64 : VV_F32;
     return vvi_node_new(logits->graph, VV_OP_CROSS_ENTROPY, &attr, dtype, logits->out[0].ndim - 1,
                         logits->out[0].shape, operands, class_weights ? 3 : 2, 2);
+}
+
+vv_node *vv_cross_entropy(vv_node *logits, vv_node *target, vv_node *class_weights,
+                          int64_t ignore_index)
+{
+    const vv_entropy_opts opts = {.ignore_index = ignore_index};
+    return vv_cross_entropy_with(logits, target, class_weights, &opts);
 }
 
 /* d loss / d target_k = -w_k log p_k. */

@@ -5,6 +5,7 @@
  *   compute ops    float operands are cast to bf16 (biases stay), the result becomes bf16;
  *                  weight gradients stay fp32;
  *   attention      its images of rank 4 likewise, its softmax inside and logsumexp stay fp32;
+ *   linear losses  likewise; their logits, losses and weight gradients are fp32;
  *   followers      (element-wise, pooling, moving) bf16 if every float operand of full shape is;
  *   norms, rotary  take and give bf16 activations, statistics and parameters stay fp32;
  *   all others     (losses, softmax, reductions) get their operands cast back to fp32.
@@ -17,7 +18,7 @@
 
 #include <vivace/memory.h>
 
-typedef enum kind { COMPUTE, ATTENTION, FOLLOW, NORM, FULL_PRECISION } kind;
+typedef enum kind { COMPUTE, ATTENTION, HEAD, FOLLOW, NORM, FULL_PRECISION } kind;
 
 static kind kind_of(vv_op op)
 {
@@ -28,6 +29,8 @@ static kind kind_of(vv_op op)
     case VV_OP_CONV2D_GRAD_WEIGHT: return COMPUTE;
     case VV_OP_ATTENTION:
     case VV_OP_ATTENTION_GRAD: return ATTENTION;
+    case VV_OP_LINEAR_CROSS_ENTROPY:
+    case VV_OP_LINEAR_CROSS_ENTROPY_GRAD: return HEAD;
     case VV_OP_RESHAPE:
     case VV_OP_UNARY:
     case VV_OP_UNARY_GRAD:
@@ -165,6 +168,23 @@ static vv_status visit_attention(pass *p, int *at)
     return VV_OK;
 }
 
+/* x and weight become bf16, and dx; logits, loss and the weights' gradients are fp32. */
+static vv_status visit_head(pass *p, int *at)
+{
+    vvi_plan *plan = p->plan;
+    const bool grad = plan->instrs[*at].op == VV_OP_LINEAR_CROSS_ENTROPY_GRAD;
+    if (!is_half_or_single(plan, plan->instrs[*at].in[grad]))
+        return VV_OK;
+    if (grad)
+        VV_TRY(want(p, at, 0, VV_F32));
+    for (int k = grad; k < grad + 2; k++)
+        VV_TRY(want(p, at, k, VV_BF16));
+    const int dx = grad ? plan->instrs[*at].out[0] : -1;
+    if (dx >= 0 && !vvi_plan_is_result(plan, dx))
+        set_dtype(plan, dx, VV_BF16);
+    return VV_OK;
+}
+
 static vv_status visit(pass *p, int *at)
 {
     vvi_plan *plan = p->plan;
@@ -183,6 +203,7 @@ static vv_status visit(pass *p, int *at)
         return VV_OK;
     }
     case ATTENTION: return visit_attention(p, at);
+    case HEAD: return visit_head(p, at);
     case FOLLOW:
         if (operands_are_half(plan, instr)) {
             if (float_out)

@@ -337,6 +337,8 @@ static vv_status build(const vvi_request *r, vvi_plan *plan)
     for (int i = 0; i < r->out_count; i++)
         plan->results[i].value = value_of[r->outs[i]->index * VVI_MAX_OUT];
     plan->result_count = r->out_count;
+    if (r->g->opts.fuse)
+        VV_GO(vvi_pass_linear_loss(plan));
     if (r->g->opts.precision == VV_PRECISION_AMP_BF16 || r->g->opts.precision == VV_PRECISION_BF16)
         VV_GO(vvi_pass_precision(plan, r->g->opts.precision == VV_PRECISION_BF16));
     if (r->g->opts.fuse)

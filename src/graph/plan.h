@@ -90,6 +90,8 @@ void vvi_plan_compact(vvi_plan *plan);
 /* pass_precision.c: conv and matmul in bf16, activations between them too; `all`: wherever one
    operand is bf16. */
 vv_status vvi_pass_precision(vvi_plan *plan, bool all);
+/* pass_linear_loss.c: a large classifier's logits chunk by chunk */
+vv_status vvi_pass_linear_loss(vvi_plan *plan);
 /* pass_fuse_norm.c, pass_fuse_chains.c */
 vv_status vvi_pass_fuse_norm(vvi_plan *plan);
 vv_status vvi_pass_fuse_chains(vvi_plan *plan);

@@ -84,7 +84,8 @@ vv_node *vv_model_loss(const vv_model *model, vv_node *output, vv_node *target)
         return vv_squared_error(vv_model_numbers(output, target), vv_cast(target, VV_F32));
     if (model->class_weights)
         weights = vv_leaf(vv_node_graph(output), model->class_weights);
-    return vv_cross_entropy(output, target, weights, model->ignore_index);
+    const vv_entropy_opts opts = {.ignore_index = model->ignore_index, .z_loss = model->z_loss};
+    return vv_cross_entropy_with(output, target, weights, &opts);
 }
 
 /* Dimensions without those of size 1 at the end. */

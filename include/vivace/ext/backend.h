@@ -58,6 +58,10 @@ VV_BEGIN_DECLS
     X(CROSS_ENTROPY, "cross_entropy") /* in: logits, target, class_weights?; out: loss f32 */      \
     X(CROSS_ENTROPY_GRAD, "cross_entropy_grad") /* in: dloss f32, logits, target, class_weights?;  \
                                                    out: dlogits */                                 \
+    X(LINEAR_CROSS_ENTROPY, "linear_cross_entropy") /* in: x, weight, target, bias?; out: loss,    \
+                                                       logsumexp of each row (f32) */              \
+    X(LINEAR_CROSS_ENTROPY_GRAD, "linear_cross_entropy_grad") /* in: dloss f32, x, weight, target, \
+                                   bias?, logsumexp?; out: dx?, dweight?, dbias?, loss? (f32) */   \
     X(ATTENTION, "attention") /* in: q, k, v, slopes?, key_mask?, document?; out: y, logsumexp of    \
                                  the scores [N,H,T] (-infinity where nothing is seen) */           \
     X(ATTENTION_GRAD, "attention_grad") /* in: dy, q, k, v, y, logsumexp, slopes?, key_mask?,      \
@@ -112,7 +116,7 @@ typedef union vv_attr {
     struct { int64_t mode; } resize;             /* vv_resize_mode */
     struct { double eps; int64_t groups, relu, residual; } norm; /* relu, residual: set by fusion */
     struct { int64_t log; } softmax;
-    struct { int64_t ignore_index; } cross_entropy;
+    struct { int64_t ignore_index; double z_loss, softcap; } cross_entropy; /* cap: LINEAR_ only */
     /* Weight (n, h, i, j) is dropped by draw (((n H + h) T + i) R + j) of random node `id`, where n
        counts from first_item and R is S rounded up to a multiple of 4. */
     struct { double scale, p; int64_t id, causal, window; } attention;

@@ -58,6 +58,8 @@ const vv_backend vvi_backend_cpu = {
         [VV_OP_FUSED] = vvi_cpu_fused,
 #if VVI_HAVE_DNNL
         [VV_OP_MATMUL] = vvi_onednn_matmul,
+        [VV_OP_LINEAR_CROSS_ENTROPY] = vvi_onednn_linear_cross_entropy,
+        [VV_OP_LINEAR_CROSS_ENTROPY_GRAD] = vvi_onednn_linear_cross_entropy_grad,
         [VV_OP_CONV2D] = vvi_onednn_conv2d,
         [VV_OP_CONV2D_GRAD_DATA] = vvi_onednn_conv2d_grad_data,
         [VV_OP_CONV2D_GRAD_WEIGHT] = vvi_onednn_conv2d_grad_weight,

@@ -33,6 +33,8 @@ extern const vv_kernel vvi_cpu_softmax[], vvi_cpu_softmax_grad[], vvi_cpu_cross_
 /* onednn_conv.c */
 extern const vv_kernel vvi_onednn_conv2d[], vvi_onednn_conv2d_grad_data[],
     vvi_onednn_conv2d_grad_weight[];
+/* onednn_linear_loss.c */
+extern const vv_kernel vvi_onednn_linear_cross_entropy[], vvi_onednn_linear_cross_entropy_grad[];
 /* onednn_matmul.c */
 extern const vv_kernel vvi_onednn_matmul[];
 /* onednn.c: version and instruction set */

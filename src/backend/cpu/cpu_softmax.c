@@ -218,6 +218,27 @@ static double log_sum_exp(const float *x, int64_t n)
     return (double)largest + log(vvi_row_exp_sum(x, largest, n));
 }
 
+static bool all_zero(const float *t, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (t[i] != 0.0f)
+            return false;
+    return true;
+}
+
+/* z-loss and its slope, by the logsumexp. */
+static double z_term(const job *j, double total)
+{
+    const double z = j->call->attr->cross_entropy.z_loss;
+    return z > 0.0 ? z * total * total : 0.0;
+}
+
+static double z_slope(const job *j, double total)
+{
+    const double z = j->call->attr->cross_entropy.z_loss;
+    return z > 0.0 ? 2.0 * z * total : 0.0;
+}
+
 static void entropy_chunk(void *ctx, int64_t chunk, int slot)
 {
     job *j = ctx;
@@ -229,12 +250,17 @@ static void entropy_chunk(void *ctx, int64_t chunk, int slot)
             const int64_t k = class_of(j, target, r);
             if (k >= 0) {
                 const float *x = vvi_vec_view(room_of(j, slot, 0), j->x, r * n, n);
-                loss =
-                    (log_sum_exp(x, n) - (double)x[k]) * (j->weights ? (double)j->weights[k] : 1.0);
+                const double total = log_sum_exp(x, n);
+                loss = (total - (double)x[k]) * (j->weights ? (double)j->weights[k] : 1.0) +
+                       z_term(j, total);
             }
         } else {
             const float *x = vvi_vec_view(room_of(j, slot, 0), j->x, r * n, n);
-            loss = soft_loss(x, soft_target(j, slot, target, r), log_sum_exp(x, n), n);
+            const float *t = soft_target(j, slot, target, r);
+            const double total = log_sum_exp(x, n);
+            loss = soft_loss(x, t, total, n);
+            if (j->call->attr->cross_entropy.z_loss > 0.0 && !all_zero(t, n))
+                loss += z_term(j, total);
         }
         const float value = (float)loss;
         vvi_vec_store(out->dtype, out->data, r, &value, 1);
@@ -260,15 +286,7 @@ static vv_status run_entropy(const vv_call *call)
     return check_classes(&j, &call->in[1]);
 }
 
-static bool all_zero(const float *t, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (t[i] != 0.0f)
-            return false;
-    return true;
-}
-
-/* dloss (p sum(t) - t) for a soft target. */
+/* dloss (p (sum(t) + z slope) - t) for a soft target. */
 static void soft_grad(const job *j, int slot, int64_t row, const float *x, float *dx, float dloss)
 {
     const int64_t n = j->width;
@@ -277,16 +295,20 @@ static void soft_grad(const job *j, int slot, int64_t row, const float *x, float
         memset(dx, 0, (size_t)n * sizeof *dx);
         return;
     }
-    const double mass = vvi_row_sum(t, n), total = vvi_row_exp(dx, x, vvi_row_max(x, n), n);
-    vvi_row_entropy_grad(dx, dx, t, (float)((double)dloss * mass / total), dloss, n);
+    const float largest = vvi_row_max(x, n);
+    const double total = vvi_row_exp(dx, x, largest, n);
+    const double pull = vvi_row_sum(t, n) + z_slope(j, (double)largest + log(total));
+    vvi_row_entropy_grad(dx, dx, t, (float)((double)dloss * pull / total), dloss, n);
 }
 
 static void class_grad(const job *j, int64_t k, const float *x, float *dx, float dloss)
 {
     const int64_t n = j->width;
     const float factor = dloss * (j->weights ? j->weights[k] : 1.0f);
-    const double total = vvi_row_exp(dx, x, vvi_row_max(x, n), n);
-    vvi_vec_scale(dx, dx, (float)((double)factor / total), n);
+    const float largest = vvi_row_max(x, n);
+    const double total = vvi_row_exp(dx, x, largest, n);
+    const double pull = (double)factor + (double)dloss * z_slope(j, (double)largest + log(total));
+    vvi_vec_scale(dx, dx, (float)(pull / total), n);
     dx[k] -= factor;
 }
 

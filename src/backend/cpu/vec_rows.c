@@ -181,3 +181,22 @@ VVI_CLONES void vvi_row_multiply(float *dst, const float *a, const float *b, int
     for (int64_t i = 0; i < n; i++)
         dst[i] = a[i] * b[i];
 }
+
+VVI_CLONES void vvi_row_softcap(float *dst, const float *x, float cap, int64_t n)
+{
+    const float inverse = 1.0f / cap;
+    VVI_SIMD
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = cap * vvi_tanhf(x[i] * inverse);
+}
+
+VVI_CLONES void vvi_row_capped(float *dst, const float *e, const float *capped, float scale,
+                               float cap, int64_t n)
+{
+    const float inverse = 1.0f / cap;
+    VVI_SIMD
+    for (int64_t i = 0; i < n; i++) {
+        const float t = capped[i] * inverse;
+        dst[i] = e[i] * scale * (1.0f - t * t);
+    }
+}

@@ -33,6 +33,11 @@ void vvi_row_softmax_grad(float *dx, const float *dy, const float *y, float sum,
 /* dx = scale * p - factor * t */
 void vvi_row_entropy_grad(float *dx, const float *p, const float *t, float scale, float factor,
                           int64_t n);
+/* dst = cap * tanh(x / cap); dst may be x. */
+void vvi_row_softcap(float *dst, const float *x, float cap, int64_t n);
+/* dst = e * scale * (1 - (capped / cap)^2): the slope of that. dst may be e or capped. */
+void vvi_row_capped(float *dst, const float *e, const float *capped, float scale, float cap,
+                    int64_t n);
 /* a b, into dst. */
 void vvi_row_multiply(float *dst, const float *a, const float *b, int64_t n);
 

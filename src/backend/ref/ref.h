@@ -28,6 +28,8 @@ extern const vv_kernel vvi_ref_pool[], vvi_ref_pool_grad[], vvi_ref_adaptive_poo
 extern const vv_kernel vvi_ref_batch_norm[], vvi_ref_batch_norm_grad[], vvi_ref_layer_norm[],
     vvi_ref_layer_norm_grad[], vvi_ref_group_norm[], vvi_ref_group_norm_grad[];
 extern const vv_kernel vvi_ref_rms_norm[], vvi_ref_rms_norm_grad[];
+/* ref_linear_loss.c */
+extern const vv_kernel vvi_ref_linear_cross_entropy[], vvi_ref_linear_cross_entropy_grad[];
 /* ref_sequence.c */
 extern const vv_kernel vvi_ref_rotary[], vvi_ref_cumsum[];
 /* ref_loss.c */

@@ -60,6 +60,7 @@ static vv_status run_softmax_grad(const vv_call *call)
 typedef struct entropy {
     const vv_buf *logits, *target, *weights; /* weights NULL: all 1 */
     int64_t rows, classes, ignore_index;
+    double z_loss;
     bool soft;
 } entropy;
 
@@ -74,6 +75,7 @@ static entropy entropy_of(const vv_call *call, int first)
         .rows = in[0].count / classes,
         .classes = classes,
         .ignore_index = call->attr->cross_entropy.ignore_index,
+        .z_loss = call->attr->cross_entropy.z_loss,
         .soft = vv_dtype_is_float(in[1].dtype),
     };
 }
@@ -105,24 +107,29 @@ static vv_status run_cross_entropy(const vv_call *call)
         const int64_t first = row * e.classes;
         const double total = log_sum_exp(e.logits, first, e.classes);
         double loss = 0.0;
+        bool counted = false;
         if (e.soft) {
             for (int64_t k = 0; k < e.classes; k++) {
                 const double t = vvi_ref_get(e.target, first + k) * weight_of(&e, k);
                 if (t != 0.0) /* so that 0 * log 0 is 0 */
                     loss += t * (total - vvi_ref_get(e.logits, first + k));
+                counted = counted || t != 0.0;
             }
         } else {
             int64_t k = -1;
             VV_TRY(class_of(&e, row, &k));
-            if (k >= 0)
+            counted = k >= 0;
+            if (counted)
                 loss = weight_of(&e, k) * (total - vvi_ref_get(e.logits, first + k));
         }
+        if (counted && e.z_loss > 0.0)
+            loss += e.z_loss * total * total;
         vvi_ref_set(&call->out[0], row, loss);
     }
     return VV_OK;
 }
 
-/* dloss (p_k sum(w t) - w_k t_k), with t one-hot for a class. */
+/* dloss (p_k (sum(w t) + 2 z logsumexp) - w_k t_k), with t one-hot for a class. */
 static vv_status run_cross_entropy_grad(const vv_call *call)
 {
     const entropy e = entropy_of(call, 1);
@@ -144,12 +151,13 @@ static vv_status run_cross_entropy_grad(const vv_call *call)
             counted = label >= 0;
             mass = counted ? weight_of(&e, label) : 0.0;
         }
+        const double pull = mass + (e.z_loss > 0.0 ? 2.0 * e.z_loss * total : 0.0);
         for (int64_t k = 0; k < e.classes; k++) {
             const double p = exp(vvi_ref_get(e.logits, first + k) - total);
             double t = k == label ? mass : 0.0;
             if (e.soft)
                 t = vvi_ref_get(e.target, first + k) * weight_of(&e, k);
-            vvi_ref_set(&call->out[0], first + k, counted ? dloss * (p * mass - t) : 0.0);
+            vvi_ref_set(&call->out[0], first + k, counted ? dloss * (p * pull - t) : 0.0);
         }
     }
     return VV_OK;
