@@ -1,4 +1,4 @@
-/* ops_linear_loss.c - cross-entropy of a linear layer's result, whose logits never exist at once. */
+/* ops_linear_loss.c - cross-entropy of a linear layer whose logits never exist at once. */
 #include "graph/node.h"
 
 static const char op_name[] = "linear_cross_entropy";
