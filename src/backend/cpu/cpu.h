@@ -30,6 +30,8 @@ extern const vv_kernel vvi_cpu_rotary[];
 /* cpu_softmax.c */
 extern const vv_kernel vvi_cpu_softmax[], vvi_cpu_softmax_grad[], vvi_cpu_cross_entropy[],
     vvi_cpu_cross_entropy_grad[];
+/* cpu_attention.c, cpu_attention_grad.c */
+extern const vv_kernel vvi_cpu_attention[], vvi_cpu_attention_grad[];
 /* onednn_conv.c */
 extern const vv_kernel vvi_onednn_conv2d[], vvi_onednn_conv2d_grad_data[],
     vvi_onednn_conv2d_grad_weight[];

@@ -1,77 +1,23 @@
 /* cpu_random.c - dropout, uniform numbers, constants and accumulation.
  *
- * Draws are those of vv_random_element. Sixty-four blocks of Philox 4x32-10 (Salmon et al., SC
- * 2011) are computed side by side, so that the rounds vectorise. */
+ * Draws are those of vv_random_element. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec.h"
-
-#include <vivace/rng.h>
+#include "backend/cpu/vec_random.h"
 
 #include <string.h>
 
-enum { BLOCK = 2048, LANES = 64, CHUNK = 32768 };
+enum { BLOCK = 2048, CHUNK = 32768 };
 
-/* Key and counter of block 0; must agree with vv_random_block, which a test checks. */
-typedef struct philox {
-    uint32_t key[2];
-    uint32_t counter[4];
-} philox;
+enum { NUMBERS = BLOCK + 2 * VVI_DRAWS };
 
-#define M0 0xD2511F53u
-#define M1 0xCD9E8D57u
-#define W0 0x9E3779B9u
-#define W1 0xBB67AE85u
-
-static philox philox_of(const vv_call *call)
-{
-    const uint64_t seed = call->seed, step = call->step, id = (uint64_t)call->attr->random.id;
-    return (philox){
-        .key = {(uint32_t)seed ^ 0x5bd1e995u,
-                (uint32_t)(seed >> 32) ^ ((uint32_t)(step >> 32) * W0)},
-        .counter = {0, (uint32_t)(id >> 32) * W1, (uint32_t)step, (uint32_t)id},
-    };
-}
-
-/* out[4 * i + k] = number k of block first + i, as uniform in [0, 1). */
-VVI_CLONES static void draw_blocks(const philox *p, uint64_t first, float *out)
-{
-    uint32_t a[LANES], b[LANES], c[LANES], d[LANES];
-    for (int i = 0; i < LANES; i++) {
-        const uint64_t block = first + (uint64_t)i;
-        a[i] = (uint32_t)block;
-        b[i] = (uint32_t)(block >> 32) ^ p->counter[1];
-        c[i] = p->counter[2];
-        d[i] = p->counter[3];
-    }
-    uint32_t k0 = p->key[0], k1 = p->key[1];
-    for (int round = 0; round < 10; round++) {
-        VVI_SIMD
-        for (int i = 0; i < LANES; i++) {
-            const uint64_t u = (uint64_t)M0 * a[i], v = (uint64_t)M1 * c[i];
-            a[i] = (uint32_t)(v >> 32) ^ b[i] ^ k0;
-            b[i] = (uint32_t)v;
-            c[i] = (uint32_t)(u >> 32) ^ d[i] ^ k1;
-            d[i] = (uint32_t)u;
-        }
-        k0 += W0;
-        k1 += W1;
-    }
-    for (int i = 0; i < LANES; i++) {
-        out[4 * i] = (float)(int32_t)(a[i] >> 8) * 0x1p-24f;
-        out[4 * i + 1] = (float)(int32_t)(b[i] >> 8) * 0x1p-24f;
-        out[4 * i + 2] = (float)(int32_t)(c[i] >> 8) * 0x1p-24f;
-        out[4 * i + 3] = (float)(int32_t)(d[i] >> 8) * 0x1p-24f;
-    }
-}
-
-/* Draws of elements first .. first + n. room holds BLOCK + 8 * LANES numbers; the result lies
-   within. */
-static const float *draws(const philox *p, uint64_t first, int64_t n, float *room)
+/* Draws of elements first .. first + n. room holds NUMBERS numbers; the result lies within. */
+static const float *draws(const vvi_philox *p, uint64_t first, int64_t n, float *room)
 {
     const uint64_t block = first / 4, skip = first % 4;
-    for (int64_t at = 0; at < n + (int64_t)skip; at += 4 * LANES)
-        draw_blocks(p, block + (uint64_t)at / 4, room + at);
+    for (int64_t at = 0; at < n + (int64_t)skip; at += VVI_DRAWS)
+        vvi_vec_draws(p, block + (uint64_t)at / 4, VVI_DRAW_BLOCKS, 0, room + at);
     return room + skip;
 }
 
@@ -87,7 +33,7 @@ VVI_CLONES static void keep(float *y, const float *x, const float *u, float p, f
 
 typedef struct job {
     const vv_call *call;
-    philox p;
+    vvi_philox p;
     uint64_t first;
     float limit, scale;
 } job;
@@ -98,11 +44,9 @@ static job job_of(const vv_call *call)
     int64_t row = out->ndim > 0 ? 1 : 0;
     for (int d = 1; d < out->ndim; d++)
         row *= out->shape[d];
-    job j = {call, philox_of(call), (uint64_t)(call->first_item * row), 0.0f, 1.0f};
-    /* u >= p over the 24-bit grid of u is u >= p rounded up to the grid. */
-    const double grid = call->attr->random.p * 0x1p24;
-    const int64_t whole = (int64_t)grid;
-    j.limit = (float)((double)(whole + ((double)whole < grid)) * 0x1p-24);
+    job j = {call, vvi_philox_of(call->seed, call->step, (uint64_t)call->attr->random.id),
+             (uint64_t)(call->first_item * row), 0.0f, 1.0f};
+    j.limit = vvi_draw_limit(call->attr->random.p);
     j.scale = (float)(1.0 / (1.0 - call->attr->random.p));
     return j;
 }
@@ -119,7 +63,7 @@ static void dropout_chunk(void *ctx, int64_t chunk, int slot)
     const job *j = ctx;
     const vv_buf *x = &j->call->in[0], *out = &j->call->out[0];
     const int64_t end = vvi_min64((chunk + 1) * CHUNK, out->count);
-    float numbers[BLOCK + 8 * LANES], room[BLOCK];
+    float numbers[NUMBERS], room[BLOCK];
     for (int64_t at = chunk * CHUNK; at < end; at += BLOCK) {
         const int64_t n = vvi_min64(BLOCK, end - at);
         const float *u = draws(&j->p, j->first + (uint64_t)at, n, numbers);
@@ -147,7 +91,7 @@ static void uniform_chunk(void *ctx, int64_t chunk, int slot)
     const job *j = ctx;
     const vv_buf *out = &j->call->out[0];
     const int64_t end = vvi_min64((chunk + 1) * CHUNK, out->count);
-    float numbers[BLOCK + 8 * LANES];
+    float numbers[NUMBERS];
     for (int64_t at = chunk * CHUNK; at < end; at += BLOCK) {
         const int64_t n = vvi_min64(BLOCK, end - at);
         vvi_vec_store(out->dtype, out->data, at, draws(&j->p, j->first + (uint64_t)at, n, numbers),

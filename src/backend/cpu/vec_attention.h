@@ -1,0 +1,54 @@
+/* vec_attention.h - work on tiles of attention scores; nothing here knows heads or threads. */
+#ifndef VVI_VEC_ATTENTION_H
+#define VVI_VEC_ATTENTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Rows and columns of a tile of scores: 16 KiB, half of a usual first-level cache. Columns are
+   computed 16 at a time; matrices here have rows of a multiple of 16 numbers. */
+enum { VVI_TILE = 64, VVI_TILE_STEP = 16 };
+
+/* c [m,n] = a b, or c += a b; a[i, p] = a[i * a_row + p * a_column], b [k,n]. n is a multiple of
+   16. */
+typedef struct vvi_tile_matrix {
+    const float *at;
+    int64_t row, column;
+} vvi_tile_matrix;
+void vvi_tile_product(float *c, int64_t c_row, vvi_tile_matrix a, const float *b, int64_t b_row,
+                      int64_t m, int64_t n, int64_t k, bool add);
+
+/* dst [columns][VVI_TILE] = src [rows][columns] transposed, further rows as zeros. */
+void vvi_tile_transpose(float *dst, const float *src, int64_t rows, int64_t columns);
+
+/* Which scores of a tile count, and what is added to them. */
+typedef struct vvi_tile_view {
+    int64_t rows, columns; /* columns: a multiple of 16 */
+    int64_t keys;          /* columns that are keys */
+    int64_t offset;        /* position of row 0 minus position of column 0 */
+    bool causal;
+    int64_t window;        /* 0 = none */
+    float scale, slope;
+    const int32_t *mask;   /* [columns]: 0 = never seen */
+    const int32_t *query_document, *key_document; /* [rows], [columns]: must be equal */
+} vvi_tile_view;
+/* s = scale s - slope |distance|, -infinity where nothing is to be seen. */
+void vvi_tile_scores(float *s, const vvi_tile_view *view);
+
+/* One step of the online softmax (Milakov & Gimelshein, arXiv 1805.02867): s = e^(scale s -
+   largest) with the new largest of each row, total updated; shrink = what older sums are to be
+   multiplied by. True if any shrink is not 1. */
+bool vvi_tile_softmax(float *s, int64_t rows, int64_t columns, float scale, float *largest,
+                      float *total, float *shrink);
+/* s = e^(scale s - logsumexp). */
+void vvi_tile_weights(float *s, int64_t rows, int64_t columns, float scale,
+                      const float *logsumexp);
+/* ds = p (dp - delta) scale; ds may be dp. */
+void vvi_tile_softmax_grad(float *ds, const float *p, const float *dp, int64_t rows,
+                           int64_t columns, float scale, const float *delta);
+/* x[i] = u[i] >= limit ? x[i] * scale : 0 over a whole tile. */
+void vvi_tile_keep(float *x, const float *u, float limit, float scale, int64_t rows);
+/* Each row times its number. */
+void vvi_tile_shrink(float *x, int64_t rows, int64_t columns, const float *by);
+
+#endif
