@@ -1,6 +1,6 @@
 /* cpu_attention.c - attention with an online softmax: a block of queries against one tile of keys
- * after the other (Dao et al., arXiv 2205.14135). Tiles that causal, window, masks or documents rule
- * out are skipped. */
+ * after the other (Dao et al., arXiv 2205.14135). Tiles in which causal, window, masks or documents
+ * leave nothing are skipped. */
 #include "backend/cpu/cpu_attention.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
@@ -54,6 +54,7 @@ vvi_attention vvi_attention_of(const vv_call *call)
     a.keys = a.k->shape[1];
     a.kv_heads = a.k->shape[2];
     a.padded = (a.width + VVI_TILE_STEP - 1) / VVI_TILE_STEP * VVI_TILE_STEP;
+    a.row = vvi_tile_row(a.width);
     a.ahead = a.keys - a.queries;
     a.scale = (float)attr->attention.scale;
     a.dropout = attr->attention.p > 0.0;
@@ -156,7 +157,8 @@ float vvi_attention_scores(const vvi_attention *a, const vvi_attention_tile *til
 void vvi_attention_draws(const vvi_attention *a, const vvi_attention_tile *tile, float *u)
 {
     enum { PER_ROW = VVI_TILE / 4, TOGETHER = VVI_DRAWS / VVI_TILE };
-    const uint64_t columns = ((uint64_t)a->keys + 3) / 4, first_item = (uint64_t)a->call->first_item;
+    const uint64_t columns = ((uint64_t)a->keys + 3) / 4;
+    const uint64_t first_item = (uint64_t)a->call->first_item;
     const uint64_t row = (((uint64_t)tile->n + first_item) * (uint64_t)a->heads +
                           (uint64_t)tile->h) * (uint64_t)a->queries + (uint64_t)tile->query;
     for (int64_t i = 0; i < tile->rows; i += TOGETHER)
@@ -164,35 +166,35 @@ void vvi_attention_draws(const vvi_attention *a, const vvi_attention_tile *tile,
                       columns, u + i * VVI_TILE);
 }
 
-void vvi_attention_load(float *dst, int64_t dst_row, const vv_buf *x, int64_t n, int64_t h,
+void vvi_attention_load(float *dst, const vvi_attention *a, const vv_buf *x, int64_t n, int64_t h,
                         int64_t first, int64_t rows)
 {
     const int64_t heads = x->shape[2], width = x->shape[3];
     const int64_t at = ((n * x->shape[1] + first) * heads + h) * width;
     for (int64_t i = 0; i < rows; i++) {
-        vvi_vec_load(dst + i * dst_row, x->dtype, x->data, at + i * heads * width, width);
-        for (int64_t c = width; c < dst_row; c++)
-            dst[i * dst_row + c] = 0.0f;
+        vvi_vec_load(dst + i * a->row, x->dtype, x->data, at + i * heads * width, width);
+        for (int64_t c = width; c < a->padded; c++)
+            dst[i * a->row + c] = 0.0f;
     }
 }
 
-void vvi_attention_store(const vv_buf *x, int64_t n, int64_t h, int64_t first, int64_t rows,
-                         const float *src, int64_t src_row)
+void vvi_attention_store(const vv_buf *x, const vvi_attention *a, int64_t n, int64_t h,
+                         int64_t first, int64_t rows, const float *src)
 {
     const int64_t heads = x->shape[2], width = x->shape[3];
     const int64_t at = ((n * x->shape[1] + first) * heads + h) * width;
     for (int64_t i = 0; i < rows; i++)
-        vvi_vec_store(x->dtype, x->data, at + i * heads * width, src + i * src_row, width);
+        vvi_vec_store(x->dtype, x->data, at + i * heads * width, src + i * a->row, width);
 }
 
 void vvi_attention_load_keys(float *dst, const vvi_attention *a, const vv_buf *x,
                              const vvi_attention_tile *tile)
 {
     const int64_t h = tile->h / (a->heads / a->kv_heads);
-    vvi_attention_load(dst, a->padded, x, tile->n, h, tile->key, tile->keys);
+    vvi_attention_load(dst, a, x, tile->n, h, tile->key, tile->keys);
     for (int64_t j = 0; a->mask && j < tile->keys; j++)
         if (!tile->mask[j])
-            memset(dst + j * a->padded, 0, (size_t)a->padded * sizeof *dst);
+            memset(dst + j * a->row, 0, (size_t)a->padded * sizeof *dst);
 }
 
 /* ---- forward ---- */
@@ -206,8 +208,8 @@ typedef struct job {
 
 /* A slot's scratch. */
 typedef struct rooms {
-    float *q, *y;          /* [BLOCK][padded] */
-    float *k, *v;          /* [padded][VVI_TILE] transposed, [VVI_TILE][padded] */
+    float *q, *y;          /* [BLOCK][row] */
+    float *k, *v;          /* [width][VVI_TILE_ROW] transposed, [VVI_TILE][row] */
     float *s, *u;          /* a tile of scores, of draws */
     float *largest, *total, *shrink; /* [BLOCK], [BLOCK], [VVI_TILE] */
 } rooms;
@@ -215,12 +217,12 @@ typedef struct rooms {
 /* Cuts the rooms out of `from` (which may be NULL); returns how many floats they take. */
 static int64_t cut_rooms(const vvi_attention *a, float *from, rooms *r)
 {
-    const int64_t block = vvi_min64(BLOCK, a->queries) * a->padded, tile = VVI_TILE * a->padded;
+    const int64_t block = vvi_min64(BLOCK, a->queries) * a->row;
     const int64_t sizes[9] = {block,
                               block,
-                              tile,
-                              tile,
-                              VVI_TILE * VVI_TILE,
+                              a->width * VVI_TILE_ROW,
+                              VVI_TILE * a->row,
+                              VVI_TILE * VVI_TILE_ROW,
                               a->dropout ? VVI_TILE * VVI_TILE + VVI_DRAWS : 0,
                               BLOCK,
                               BLOCK,
@@ -257,18 +259,19 @@ static vv_status prepare(const vv_call *call, void **state, size_t *scratch_byte
 static void visit_tile(const vvi_attention *a, const vvi_attention_tile *tile, const rooms *r,
                        int64_t at)
 {
-    const vvi_tile_matrix q = {r->q + at * a->padded, a->padded, 1}, p = {r->s, VVI_TILE, 1};
-    float *y = r->y + at * a->padded;
-    vvi_tile_product(r->s, VVI_TILE, q, r->k, VVI_TILE, tile->rows, tile->columns, a->width, false);
+    const vvi_tile_matrix q = {r->q + at * a->row, a->row, 1}, p = {r->s, VVI_TILE_ROW, 1};
+    float *y = r->y + at * a->row;
+    vvi_tile_product(r->s, VVI_TILE_ROW, q, r->k, VVI_TILE_ROW, tile->rows, tile->columns, a->width,
+                     false);
     const float scale = vvi_attention_scores(a, tile, r->s);
     if (vvi_tile_softmax(r->s, tile->rows, tile->columns, scale, r->largest + at, r->total + at,
                          r->shrink))
-        vvi_tile_shrink(y, tile->rows, a->padded, r->shrink);
+        vvi_tile_shrink(y, a->row, tile->rows, a->padded, r->shrink);
     if (a->dropout) {
         vvi_attention_draws(a, tile, r->u);
         vvi_tile_keep(r->s, r->u, a->keep_limit, a->keep_scale, tile->rows);
     }
-    vvi_tile_product(y, a->padded, p, r->v, a->padded, tile->rows, a->padded, tile->keys, true);
+    vvi_tile_product(y, a->row, p, r->v, a->row, tile->rows, a->padded, tile->keys, true);
 }
 
 static void store_block(const vvi_attention *a, const vvi_attention_tile *tile, const rooms *r,
@@ -281,8 +284,8 @@ static void store_block(const vvi_attention *a, const vvi_attention_tile *tile, 
         const float total = r->total[i];
         r->total[i] = total == 0.0f ? 0.0f : 1.0f / total;
     }
-    vvi_tile_shrink(r->y, count, a->padded, r->total);
-    vvi_attention_store(&a->call->out[0], tile->n, tile->h, first, count, r->y, a->padded);
+    vvi_tile_shrink(r->y, a->row, count, a->padded, r->total);
+    vvi_attention_store(&a->call->out[0], a, tile->n, tile->h, first, count, r->y);
 }
 
 /* One head, one block of queries. */
@@ -295,8 +298,8 @@ static void forward_chunk(void *ctx, int64_t chunk, int slot)
     const int64_t head = chunk / j->blocks, first = chunk % j->blocks * BLOCK;
     const int64_t count = vvi_min64(BLOCK, a->queries - first);
     vvi_attention_tile tile = {.n = head / a->heads, .h = head % a->heads};
-    vvi_attention_load(r.q, a->padded, a->q, tile.n, tile.h, first, count);
-    memset(r.y, 0, (size_t)(count * a->padded) * sizeof *r.y);
+    vvi_attention_load(r.q, a, a->q, tile.n, tile.h, first, count);
+    memset(r.y, 0, (size_t)(count * a->row) * sizeof *r.y);
     for (int64_t i = 0; i < count; i++) {
         r.largest[i] = -INFINITY;
         r.total[i] = 0.0f;
@@ -305,7 +308,7 @@ static void forward_chunk(void *ctx, int64_t chunk, int slot)
         if (!vvi_attention_keys(a, &tile, key) || !vvi_attention_meets(a, &tile, first, count))
             continue;
         vvi_attention_load_keys(r.v, a, a->k, &tile);
-        vvi_tile_transpose(r.k, r.v, tile.keys, a->padded);
+        vvi_tile_transpose(r.k, r.v, a->row, tile.keys, a->width);
         vvi_attention_load_keys(r.v, a, a->v, &tile);
         for (int64_t at = 0; at < count; at += VVI_TILE) {
             const int64_t rows = vvi_min64(VVI_TILE, count - at);

@@ -10,6 +10,7 @@ typedef struct vvi_attention {
     const vv_buf *q, *k, *v, *slopes, *mask, *document; /* the last three: NULL if absent */
     int64_t batch, queries, keys, heads, kv_heads, width;
     int64_t padded; /* width rounded up to 16 */
+    int64_t row;    /* distance of packed rows */
     int64_t ahead;  /* position of query 0 among the keys */
     float scale, keep_limit, keep_scale;
     bool dropout;
@@ -40,13 +41,13 @@ float vvi_attention_scores(const vvi_attention *a, const vvi_attention_tile *til
 /* The tile's draws, [rows][VVI_TILE]. */
 void vvi_attention_draws(const vvi_attention *a, const vvi_attention_tile *tile, float *u);
 
-/* dst [rows][dst_row] = rows first .. of head h of [batch, time, heads, width] as f32; dst_row at
-   least the width, the rest 0. */
-void vvi_attention_load(float *dst, int64_t dst_row, const vv_buf *x, int64_t n, int64_t h,
+/* dst [rows][a->row] = rows first .. of head h of [batch, time, heads, width] as f32, up to
+   a->padded with zeros; and back. */
+void vvi_attention_load(float *dst, const vvi_attention *a, const vv_buf *x, int64_t n, int64_t h,
                         int64_t first, int64_t rows);
-void vvi_attention_store(const vv_buf *x, int64_t n, int64_t h, int64_t first, int64_t rows,
-                         const float *src, int64_t src_row);
-/* The tile's rows of k or v, rows of `padded` numbers. Masked keys are 0: they may hold anything,
+void vvi_attention_store(const vv_buf *x, const vvi_attention *a, int64_t n, int64_t h,
+                         int64_t first, int64_t rows, const float *src);
+/* The tile's rows of k or v. Masked keys are 0: they may hold anything,
    and 0 * NaN is not 0. */
 void vvi_attention_load_keys(float *dst, const vvi_attention *a, const vv_buf *x,
                              const vvi_attention_tile *tile);

@@ -1,7 +1,7 @@
 /* cpu_attention_grad.c - gradient of attention: the weights of a tile are made again from the
  * logsumexp, then four products follow (Dao et al., arXiv 2205.14135, algorithm 4).
  *
- * With p = weights, r = 0 or 1 / (1 - dropout) and delta = dy . y: dv = (p r)^T dy, dp = r (dy v^T),
+ * With p = weights, r = 0 or 1 / (1 - dropout), delta = dy . y: dv = (p r)^T dy, dp = r (dy v^T),
  * ds = scale p (dp - delta), dq = ds k, dk = ds^T q. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_attention.h"
@@ -22,22 +22,22 @@ typedef struct job {
 
 /* A slot's scratch. */
 typedef struct rooms {
-    float *dq;               /* [queries][padded] */
-    float *delta, *logsumexp; /* [queries] */
-    float *k_columns, *v_columns; /* [padded][VVI_TILE]: transposed */
-    float *k, *q, *dy, *dk, *dv;  /* [VVI_TILE][padded] */
+    float *q, *dy, *dq;           /* [queries][row] */
+    float *delta, *logsumexp;     /* [queries] */
+    float *k_columns, *v_columns; /* [width][VVI_TILE_ROW]: transposed */
+    float *k, *dk, *dv;           /* [VVI_TILE][row] */
     float *p, *ds, *u;            /* tiles */
 } rooms;
 
 static int64_t cut_rooms(const vvi_attention *a, float *from, rooms *r)
 {
-    const int64_t tile = VVI_TILE * a->padded, square = VVI_TILE * VVI_TILE;
-    const int64_t sizes[13] = {a->queries * a->padded, a->queries, a->queries,
-                               tile, tile, tile, tile, tile, tile, tile, square, square,
-                               a->dropout ? square + VVI_DRAWS : 0};
-    float **const to[13] = {&r->dq, &r->delta, &r->logsumexp, &r->k_columns, &r->v_columns,
-                            &r->k,  &r->q,     &r->dy,        &r->dk,        &r->dv,
-                            &r->p,  &r->ds,    &r->u};
+    const int64_t all = a->queries * a->row, tile = VVI_TILE * a->row;
+    const int64_t columns = a->width * VVI_TILE_ROW, square = VVI_TILE * VVI_TILE_ROW;
+    const int64_t draws = a->dropout ? VVI_TILE * VVI_TILE + VVI_DRAWS : 0;
+    const int64_t sizes[13] = {all,  all,  all,  a->queries, a->queries, columns, columns,
+                               tile, tile, tile, square,     square,     draws};
+    float **const to[13] = {&r->q, &r->dy, &r->dq, &r->delta, &r->logsumexp, &r->k_columns,
+                            &r->v_columns, &r->k, &r->dk, &r->dv, &r->p, &r->ds, &r->u};
     int64_t at = 0;
     for (int i = 0; i < 13; i++) {
         *to[i] = from ? from + at : NULL;
@@ -78,44 +78,47 @@ static vv_status prepare(const vv_call *call, void **state, size_t *scratch_byte
     return VV_OK;
 }
 
-/* delta, the logsumexp (where nothing is seen +infinity, so that all weights become 0), dq = 0. */
+/* q, dy, delta, the logsumexp (where nothing is seen +infinity, so that all weights become 0), dq
+   = 0. */
 static void start_head(const vvi_attention *a, const vvi_attention_tile *tile, const rooms *r)
 {
     const vv_buf *dy = &a->call->in[0], *y = &a->call->in[4];
     const float *logsumexp = (const float *)a->call->in[5].data +
                              (tile->n * a->heads + tile->h) * a->queries;
+    vvi_attention_load(r->q, a, y, tile->n, tile->h, 0, a->queries);
+    vvi_attention_load(r->dy, a, dy, tile->n, tile->h, 0, a->queries);
     for (int64_t i = 0; i < a->queries; i++) {
-        vvi_attention_load(r->dy, a->padded, dy, tile->n, tile->h, i, 1);
-        vvi_attention_load(r->q, a->padded, y, tile->n, tile->h, i, 1);
-        r->delta[i] = (float)vvi_row_dot(r->dy, r->q, a->width);
+        r->delta[i] = (float)vvi_row_dot(r->dy + i * a->row, r->q + i * a->row, a->width);
         r->logsumexp[i] = logsumexp[i] == -INFINITY ? INFINITY : logsumexp[i];
     }
-    memset(r->dq, 0, (size_t)(a->queries * a->padded) * sizeof *r->dq);
+    vvi_attention_load(r->q, a, a->q, tile->n, tile->h, 0, a->queries);
+    memset(r->dq, 0, (size_t)(a->queries * a->row) * sizeof *r->dq);
 }
 
 static void start_keys(const vvi_attention *a, const vvi_attention_tile *tile, const rooms *r)
 {
-    const size_t bytes = (size_t)(VVI_TILE * a->padded) * sizeof(float);
+    const size_t bytes = (size_t)(VVI_TILE * a->row) * sizeof(float);
     vvi_attention_load_keys(r->k, a, a->v, tile);
-    vvi_tile_transpose(r->v_columns, r->k, tile->keys, a->padded);
+    vvi_tile_transpose(r->v_columns, r->k, a->row, tile->keys, a->width);
     vvi_attention_load_keys(r->k, a, a->k, tile);
-    vvi_tile_transpose(r->k_columns, r->k, tile->keys, a->padded);
+    vvi_tile_transpose(r->k_columns, r->k, a->row, tile->keys, a->width);
     memset(r->dk, 0, bytes);
     memset(r->dv, 0, bytes);
 }
 
 static void visit_tile(const vvi_attention *a, const vvi_attention_tile *tile, const rooms *r)
 {
-    const int64_t rows = tile->rows, columns = tile->columns, padded = a->padded;
-    const vvi_tile_matrix q = {r->q, padded, 1}, dy = {r->dy, padded, 1};
-    const vvi_tile_matrix p_turned = {r->p, 1, VVI_TILE}, ds_turned = {r->ds, 1, VVI_TILE};
-    const vvi_tile_matrix ds = {r->ds, VVI_TILE, 1};
-    vvi_attention_load(r->q, padded, a->q, tile->n, tile->h, tile->query, rows);
-    vvi_attention_load(r->dy, padded, &a->call->in[0], tile->n, tile->h, tile->query, rows);
-    vvi_tile_product(r->p, VVI_TILE, q, r->k_columns, VVI_TILE, rows, columns, a->width, false);
+    const int64_t rows = tile->rows, columns = tile->columns, row = a->row;
+    const int64_t first = tile->query * row;
+    const vvi_tile_matrix q = {r->q + first, row, 1}, dy = {r->dy + first, row, 1};
+    const vvi_tile_matrix p_turned = {r->p, 1, VVI_TILE_ROW}, ds_turned = {r->ds, 1, VVI_TILE_ROW};
+    const vvi_tile_matrix ds = {r->ds, VVI_TILE_ROW, 1};
+    vvi_tile_product(r->p, VVI_TILE_ROW, q, r->k_columns, VVI_TILE_ROW, rows, columns, a->width,
+                     false);
     const float scale = vvi_attention_scores(a, tile, r->p);
     vvi_tile_weights(r->p, rows, columns, scale, r->logsumexp + tile->query);
-    vvi_tile_product(r->ds, VVI_TILE, dy, r->v_columns, VVI_TILE, rows, columns, a->width, false);
+    vvi_tile_product(r->ds, VVI_TILE_ROW, dy, r->v_columns, VVI_TILE_ROW, rows, columns, a->width,
+                     false);
     if (a->dropout) {
         vvi_attention_draws(a, tile, r->u);
         vvi_tile_keep(r->ds, r->u, a->keep_limit, a->keep_scale, rows);
@@ -123,10 +126,9 @@ static void visit_tile(const vvi_attention *a, const vvi_attention_tile *tile, c
     vvi_tile_softmax_grad(r->ds, r->p, r->ds, rows, columns, a->scale, r->delta + tile->query);
     if (a->dropout)
         vvi_tile_keep(r->p, r->u, a->keep_limit, a->keep_scale, rows);
-    vvi_tile_product(r->dv, padded, p_turned, r->dy, padded, tile->keys, padded, rows, true);
-    vvi_tile_product(r->dk, padded, ds_turned, r->q, padded, tile->keys, padded, rows, true);
-    vvi_tile_product(r->dq + tile->query * padded, padded, ds, r->k, padded, rows, padded,
-                     tile->keys, true);
+    vvi_tile_product(r->dv, row, p_turned, dy.at, row, tile->keys, a->padded, rows, true);
+    vvi_tile_product(r->dk, row, ds_turned, q.at, row, tile->keys, a->padded, rows, true);
+    vvi_tile_product(r->dq + first, row, ds, r->k, row, rows, a->padded, tile->keys, true);
 }
 
 /* A tile's dk or dv: into the result, or into the partial sums of its head. */
@@ -139,7 +141,7 @@ static void store_keys(const job *j, const vvi_attention_tile *tile, int which, 
         to.shape[2] = a->heads;
         to.data = which ? j->dv : j->dk;
     }
-    vvi_attention_store(&to, tile->n, tile->h, tile->key, tile->keys, grad, a->padded);
+    vvi_attention_store(&to, a, tile->n, tile->h, tile->key, tile->keys, grad);
 }
 
 /* One head. */
@@ -164,7 +166,7 @@ static void grad_chunk(void *ctx, int64_t chunk, int slot)
         store_keys(j, &tile, 0, r.dk);
         store_keys(j, &tile, 1, r.dv);
     }
-    vvi_attention_store(&a->call->out[0], tile.n, tile.h, 0, a->queries, r.dq, a->padded);
+    vvi_attention_store(&a->call->out[0], a, tile.n, tile.h, 0, a->queries, r.dq);
 }
 
 /* Heads of k and v of all positions are one list; `group` partial sums belong to each of it. */

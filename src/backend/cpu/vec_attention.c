@@ -48,12 +48,13 @@ VVI_CLONES void vvi_tile_product(float *c, int64_t c_row, vvi_tile_matrix a, con
     }
 }
 
-VVI_CLONES void vvi_tile_transpose(float *dst, const float *src, int64_t rows, int64_t columns)
+VVI_CLONES void vvi_tile_transpose(float *dst, const float *src, int64_t src_row,
+                                   int64_t rows, int64_t columns)
 {
     for (int64_t c = 0; c < columns; c++) {
-        float *to = dst + c * VVI_TILE;
+        float *to = dst + c * VVI_TILE_ROW;
         for (int64_t r = 0; r < rows; r++)
-            to[r] = src[r * columns + c];
+            to[r] = src[r * src_row + c];
         for (int64_t r = rows; r < VVI_TILE; r++)
             to[r] = 0.0f;
     }
@@ -64,7 +65,7 @@ VVI_CLONES void vvi_tile_scores(float *s, const vvi_tile_view *view)
     const int32_t *mask = view->mask, *key_document = view->key_document;
     const float scale = view->scale, slope = view->slope;
     const int columns = (int)view->columns;
-    for (int64_t i = 0; i < view->rows; i++, s += VVI_TILE) {
+    for (int64_t i = 0; i < view->rows; i++, s += VVI_TILE_ROW) {
         const int64_t at = view->offset + i; /* the column at the query's own position */
         int64_t first = 0, end = view->keys;
         if (view->causal)
@@ -107,7 +108,7 @@ VVI_CLONES bool vvi_tile_softmax(float *s, int64_t rows, int64_t columns, float 
                                  float *largest, float *total, float *shrink)
 {
     bool any = false;
-    for (int64_t i = 0; i < rows; i++, s += VVI_TILE) {
+    for (int64_t i = 0; i < rows; i++, s += VVI_TILE_ROW) {
         float best = -INFINITY, sum = 0.0f;
 #pragma omp simd reduction(max : best)
         for (int64_t j = 0; j < columns; j++) {
@@ -132,7 +133,7 @@ VVI_CLONES bool vvi_tile_softmax(float *s, int64_t rows, int64_t columns, float 
 VVI_CLONES void vvi_tile_weights(float *s, int64_t rows, int64_t columns, float scale,
                                  const float *logsumexp)
 {
-    for (int64_t i = 0; i < rows; i++, s += VVI_TILE) {
+    for (int64_t i = 0; i < rows; i++, s += VVI_TILE_ROW) {
         const float total = logsumexp[i];
         VVI_SIMD
         for (int64_t j = 0; j < columns; j++)
@@ -146,21 +147,24 @@ VVI_CLONES void vvi_tile_softmax_grad(float *ds, const float *p, const float *dp
     for (int64_t i = 0; i < rows; i++) {
         const float mean = delta[i];
         VVI_SIMD
-        for (int64_t j = i * VVI_TILE; j < i * VVI_TILE + columns; j++)
+        for (int64_t j = i * VVI_TILE_ROW; j < i * VVI_TILE_ROW + columns; j++)
             ds[j] = p[j] * (dp[j] - mean) * scale;
     }
 }
 
 VVI_CLONES void vvi_tile_keep(float *x, const float *u, float limit, float scale, int64_t rows)
 {
-    VVI_SIMD
-    for (int64_t i = 0; i < rows * VVI_TILE; i++)
-        x[i] = u[i] >= limit ? x[i] * scale : 0.0f;
+    for (int64_t i = 0; i < rows; i++, x += VVI_TILE_ROW, u += VVI_TILE) {
+        VVI_SIMD
+        for (int64_t j = 0; j < VVI_TILE; j++)
+            x[j] = u[j] >= limit ? x[j] * scale : 0.0f;
+    }
 }
 
-VVI_CLONES void vvi_tile_shrink(float *x, int64_t rows, int64_t columns, const float *by)
+VVI_CLONES void vvi_tile_shrink(float *x, int64_t row, int64_t rows, int64_t columns,
+                                const float *by)
 {
-    for (int64_t i = 0; i < rows; i++, x += columns) {
+    for (int64_t i = 0; i < rows; i++, x += row) {
         const float factor = by[i];
         VVI_SIMD
         for (int64_t j = 0; j < columns; j++)

@@ -6,8 +6,16 @@
 #include <stdint.h>
 
 /* Rows and columns of a tile of scores: 16 KiB, half of a usual first-level cache. Columns are
-   computed 16 at a time; matrices here have rows of a multiple of 16 numbers. */
-enum { VVI_TILE = 64, VVI_TILE_STEP = 16 };
+   computed 16 at a time. Rows begin 80 numbers apart: with 64 a column of lines would fall into a
+   quarter of the cache's sets. */
+enum { VVI_TILE = 64, VVI_TILE_STEP = 16, VVI_TILE_ROW = 80 };
+
+/* Distance of rows of `width` numbers: an odd number of steps, for the same reason. */
+static inline int64_t vvi_tile_row(int64_t width)
+{
+    const int64_t steps = (width + VVI_TILE_STEP - 1) / VVI_TILE_STEP;
+    return (steps + (steps % 2 == 0)) * VVI_TILE_STEP;
+}
 
 /* c [m,n] = a b, or c += a b; a[i, p] = a[i * a_row + p * a_column], b [k,n]. n is a multiple of
    16. */
@@ -18,8 +26,9 @@ typedef struct vvi_tile_matrix {
 void vvi_tile_product(float *c, int64_t c_row, vvi_tile_matrix a, const float *b, int64_t b_row,
                       int64_t m, int64_t n, int64_t k, bool add);
 
-/* dst [columns][VVI_TILE] = src [rows][columns] transposed, further rows as zeros. */
-void vvi_tile_transpose(float *dst, const float *src, int64_t rows, int64_t columns);
+/* dst [columns][VVI_TILE_ROW] = src [rows][src_row] transposed, rows up to VVI_TILE as zeros. */
+void vvi_tile_transpose(float *dst, const float *src, int64_t src_row, int64_t rows,
+                        int64_t columns);
 
 /* Which scores of a tile count, and what is added to them. */
 typedef struct vvi_tile_view {
@@ -49,6 +58,6 @@ void vvi_tile_softmax_grad(float *ds, const float *p, const float *dp, int64_t r
 /* x[i] = u[i] >= limit ? x[i] * scale : 0 over a whole tile. */
 void vvi_tile_keep(float *x, const float *u, float limit, float scale, int64_t rows);
 /* Each row times its number. */
-void vvi_tile_shrink(float *x, int64_t rows, int64_t columns, const float *by);
+void vvi_tile_shrink(float *x, int64_t row, int64_t rows, int64_t columns, const float *by);
 
 #endif
