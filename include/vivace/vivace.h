@@ -5,6 +5,7 @@
 
 #include <vivace/attr.h>
 #include <vivace/callbacks.h>
+#include <vivace/corpus.h>
 #include <vivace/data.h>
 #include <vivace/datasets.h>
 #include <vivace/describe.h>

@@ -52,6 +52,8 @@ static inline vvi_char_class class_at(const vvi_char_classes *classes, const uns
     } else {
         c = (at[0] & 7u) << 18 | (at[1] & 0x3fu) << 12 | (at[2] & 0x3fu) << 6 | (at[3] & 0x3fu);
         *next = at + 4;
+        if (c > 0x10ffff) /* not in valid text */
+            return VVI_OTHER;
     }
     return vvi_char_class_of(classes, c);
 }
