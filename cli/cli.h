@@ -22,7 +22,7 @@ const cli_verb *cli_verb_find(const char *name);
 
 /* Arguments of a verb, sorted: options the verb knows, key=value overrides, plain words. */
 typedef struct cli_args {
-    const char *words[8];
+    const char **words; /* point into argv; two NULLs behind them */
     int word_count;
     const char **overrides; /* point into argv */
     int override_count;
@@ -37,6 +37,9 @@ typedef struct cli_option {
 int cli_parse(const cli_verb *verb, int argc, char **argv, const cli_option *options, int max_words,
               cli_args *args);
 void cli_args_fini(cli_args *args);
+
+/* `vivace data tokenize` and `data train-bpe`, with the arguments behind these words. */
+int cli_data_tokenize(int argc, char **argv);
 
 /* Prints the library's sentence; returns CLI_FAILED. */
 int cli_fail(void);

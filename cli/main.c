@@ -85,12 +85,14 @@ static int take_option(const cli_verb *verb, const cli_option *options, int argc
 int cli_parse(const cli_verb *verb, int argc, char **argv, const cli_option *options, int max_words,
               cli_args *args)
 {
-    *args = (cli_args){0};
-    args->overrides = calloc((size_t)argc + 1, sizeof *args->overrides);
+    static const char *nothing[2];
+    *args = (cli_args){.words = nothing};
+    args->overrides = calloc(2 * (size_t)argc + 3, sizeof *args->overrides);
     if (!args->overrides) {
         fprintf(stderr, "vivace: out of memory\n");
         return CLI_FAILED;
     }
+    args->words = args->overrides + argc + 1;
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             printf("%s\nusage: vivace %s %s\n", verb->summary, verb->name, verb->usage);

@@ -1,5 +1,5 @@
-/* corpus.h - documents in text files: divided into training and evaluation, turned into token files,
- * or into a vocabulary. */
+/* corpus.h - documents in text files: divided into training and evaluation, turned into token
+ * files, or into a vocabulary. */
 #ifndef VIVACE_CORPUS_H
 #define VIVACE_CORPUS_H
 
@@ -16,8 +16,8 @@ typedef enum vv_corpus_split {
 typedef struct vv_corpus_opts {
     const char *const *inputs; /* files and folders (with all below them, in order of names) */
     int input_count;
-    /* Shell patterns, comma-separated, that names of files in folders must match. Names that start
-       with a dot are left out. */
+    /* Shell patterns, comma-separated, that names of files in folders must match. Names that
+       start with a dot are left out. */
     const char *files;
     /* What stands between documents in a file, with \n and \t for line ends and tabs; "" = each file
        is a document. */

@@ -6,7 +6,12 @@
 
 #include "base/file.h"
 
-typedef enum vvi_file_use { VVI_USE_UNKNOWN, VVI_USE_TRAIN, VVI_USE_EVAL, VVI_USE_TEST } vvi_file_use;
+typedef enum vvi_file_use {
+    VVI_USE_UNKNOWN,
+    VVI_USE_TRAIN,
+    VVI_USE_EVAL,
+    VVI_USE_TEST,
+} vvi_file_use;
 
 typedef struct vvi_text_file {
     char *path;

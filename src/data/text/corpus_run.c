@@ -81,8 +81,8 @@ static vv_status check_text(const vvi_piece *piece)
     const size_t good = vvi_utf8_prefix(piece->text, piece->bytes);
     if (good == piece->bytes)
         return VV_OK;
-    return vv_fail(VV_EFORMAT, "%s: byte %lld is 0x%02x, which is not UTF-8 there; convert the file "
-                               "or leave it out", piece->path,
+    return vv_fail(VV_EFORMAT, "%s: byte %lld is 0x%02x, which is not UTF-8 there; convert the "
+                               "file or leave it out", piece->path,
                    (long long)(piece->start + (int64_t)good), (unsigned char)piece->text[good]);
 }
 

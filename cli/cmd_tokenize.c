@@ -1,0 +1,208 @@
+/* cmd_tokenize.c - `vivace data tokenize`: text files into token files. */
+#include "cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <vivace/corpus.h>
+#include <vivace/graph.h>
+#include <vivace/memory.h>
+
+typedef struct settings {
+    const char *out, *tokenizer, *files, *separator;
+    double validation;
+    int split;
+    int64_t seed, threads;
+    bool special;
+} settings;
+
+static const char *const split_names[] = {"documents", "tail", NULL};
+
+#define AT(member) offsetof(settings, member)
+static const vv_field tokenize_fields[] = {
+    {"out", "Folder for train.tokens and eval.tokens", VV_FIELD_STRING, AT(out), NULL, 0, 0, NULL},
+    {"tokenizer", "gpt2, bytes, a folder or a tokenizer.json", VV_FIELD_STRING, AT(tokenizer),
+     "gpt2", 0, 0, NULL},
+    {"validation", "Share of the text for evaluation; names like x.train.txt and x.valid.txt decide "
+     "instead", VV_FIELD_FLOAT, AT(validation), "0.05", 0, 0.999999, NULL},
+    {"split", "Evaluation gets documents drawn by the seed, or the tail of the text",
+     VV_FIELD_CHOICE, AT(split), "documents", 0, 0, split_names},
+    {"seed", "Of the documents drawn", VV_FIELD_INT, AT(seed), "0", 0, 9e15, NULL},
+    {"files", "Names in folders that count", VV_FIELD_STRING, AT(files), "*.txt,*.md", 0, 0, NULL},
+    {"separator", "What stands between documents in a file; empty = a file is a document",
+     VV_FIELD_STRING, AT(separator), "", 0, 0, NULL},
+    {"special", "Texts of special tokens, like <|endoftext|>, become those tokens", VV_FIELD_BOOL,
+     AT(special), "false", 0, 0, NULL},
+    {"threads", "Threads; 0 = one a processor", VV_FIELD_INT, AT(threads), "0", 0, 256, NULL},
+    {.name = NULL},
+};
+static const vv_desc tokenize_desc = {
+    .kind = "verb",
+    .name = "data tokenize",
+    .summary = "Text files into token files.",
+    .cite = "",
+    .domains = "nlp",
+    .fields = tokenize_fields,
+    .opts_size = sizeof(settings),
+};
+
+/* ---- a bar on the terminal, and Ctrl-C ---- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+typedef struct bar {
+    double start, shown;
+    bool terminal;
+} bar;
+
+static bool show(void *ctx, int64_t done, int64_t total)
+{
+    bar *b = ctx;
+    const double now = vv_clock();
+    if (b->terminal && (now - b->shown > 0.1 || done == total)) {
+        const double rate = (double)done / (now - b->start + 1e-9);
+        char filled[31] = "..............................";
+        memset(filled, '#', (size_t)(30 * (double)done / (double)total));
+        fprintf(stderr, "\r[%s] %.1f of %.1f MB, %.1f MB/s, %.0f s left ", filled,
+                (double)done / 1e6, (double)total / 1e6, rate / 1e6, (double)(total - done) / rate);
+        if (done == total)
+            fputc('\n', stderr);
+        b->shown = now;
+    }
+    return !interrupted;
+}
+
+static vv_status make_folder(const char *path)
+{
+    vv_str part = {0};
+    vv_status status = VV_OK;
+    for (const char *at = path; status == VV_OK && *at;) {
+        const char *slash = strchr(at + 1, '/');
+        const size_t length = slash ? (size_t)(slash - path) : strlen(path);
+        vv_str_clear(&part);
+        vv_str_addn(&part, path, length);
+        status = vv_str_status(&part);
+        struct stat info;
+        if (status == VV_OK && mkdir(vv_str_text(&part), 0777) != 0 &&
+            (stat(vv_str_text(&part), &info) != 0 || !S_ISDIR(info.st_mode)))
+            status = vv_fail(VV_EIO, "cannot make the folder '%s': %s", vv_str_text(&part),
+                             strerror(errno));
+        at = path + length;
+    }
+    vv_str_fini(&part);
+    return status;
+}
+
+static void print_file(const char *kind, const char *path, const vv_tokens_info *info)
+{
+    printf("%s: %lld tokens in %lld document%s, %s\n", kind, (long long)info->count,
+           (long long)info->documents, info->documents == 1 ? "" : "s", path);
+}
+
+static vv_status tokenize(const settings *o, const cli_args *args)
+{
+    vv_status status;
+    vv_tokenizer *tokenizer = NULL;
+    vv_corpus *corpus = NULL;
+    vv_str train_path = {0}, eval_path = {0};
+    vv_tokens_info train, eval;
+    vv_corpus_opts opts = VV_CORPUS_DEFAULTS;
+    opts.inputs = args->words;
+    opts.input_count = args->word_count;
+    opts.files = o->files;
+    opts.separator = o->separator;
+    opts.validation = o->validation;
+    opts.split = (vv_corpus_split)o->split;
+    opts.seed = (uint64_t)o->seed;
+    vv_str_addf(&train_path, "%s/train.tokens", o->out);
+    vv_str_addf(&eval_path, "%s/eval.tokens", o->out);
+    VV_GO(vv_str_status(&train_path));
+    VV_GO(vv_str_status(&eval_path));
+    VV_GO(vv_tokenizer_open(&tokenizer, o->tokenizer));
+    VV_GO(vv_corpus_open(&corpus, &opts));
+    VV_GO(make_folder(o->out));
+    const vv_corpus_info *info = vv_corpus_info_of(corpus);
+    bar b = {.start = vv_clock(), .terminal = isatty(STDERR_FILENO)};
+    const vv_tokenize_opts how = {(int)o->threads, o->special, show, &b};
+    signal(SIGINT, on_interrupt);
+    signal(SIGTERM, on_interrupt);
+    VV_GO(vv_corpus_tokenize(corpus, tokenizer, &how, vv_str_text(&train_path),
+                             vv_str_text(&eval_path), &train, &eval));
+    const double seconds = vv_clock() - b.start;
+    const int threads = o->threads ? (int)o->threads : vv_threads();
+    print_file("train", vv_str_text(&train_path), &train);
+    if (info->eval_documents > 0)
+        print_file("eval", vv_str_text(&eval_path), &eval);
+    printf("%.1f MB of text in %.1f s: %.1f MB/s on %d thread%s; vocabulary %lld\n",
+           (double)info->bytes / 1e6, seconds, (double)info->bytes / 1e6 / (seconds + 1e-9),
+           threads, threads == 1 ? "" : "s", (long long)vv_tokenizer_vocab(tokenizer));
+out:
+    vv_str_fini(&train_path);
+    vv_str_fini(&eval_path);
+    vv_corpus_free(corpus);
+    vv_tokenizer_free(tokenizer);
+    return status;
+}
+
+static const cli_verb tokenize_verb = {
+    "data tokenize", "INPUT... out=DIR [tokenizer=gpt2|bytes|PATH] [key=value ...]",
+    "Turns text files, or folders of them, into token files to train on.", NULL};
+
+static int print_help(void)
+{
+    printf("%s\nusage: vivace %s %s\n\n", tokenize_verb.summary, tokenize_verb.name,
+           tokenize_verb.usage);
+    for (const vv_field *field = tokenize_fields; field->name; field++)
+        printf("  %-11s %s%s%s%s\n", field->name, field->help, field->fallback ? " [" : "",
+               field->fallback ? field->fallback : "", field->fallback ? "]" : "");
+    return CLI_DONE;
+}
+
+/* The overrides of the command line into the options struct. */
+static vv_status read_settings(const vv_desc *desc, void *opts, const cli_args *args)
+{
+    for (int i = 0; i < args->override_count; i++) {
+        const char *text = args->overrides[i], *equals = strchr(text, '=');
+        vv_str key = {0};
+        vv_str_addn(&key, text, (size_t)(equals - text));
+        vv_status status = vv_str_status(&key);
+        if (status == VV_OK)
+            status = vv_opts_set(desc, opts, vv_str_text(&key), equals + 1);
+        vv_str_fini(&key);
+        VV_TRY(status);
+    }
+    return vv_opts_check(desc, opts);
+}
+
+int cli_data_tokenize(int argc, char **argv)
+{
+    cli_args args;
+    settings opts;
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0))
+        return print_help();
+    int code = cli_parse(&tokenize_verb, argc, argv, NULL, argc, &args);
+    if (code == CLI_DONE && !args.word_count)
+        code = cli_usage(&tokenize_verb, "no text was given");
+    if (code != CLI_DONE)
+        goto out;
+    if (vv_opts_init(&tokenize_desc, &opts) != VV_OK) {
+        code = cli_fail();
+        goto out;
+    }
+    if (read_settings(&tokenize_desc, &opts, &args) != VV_OK || tokenize(&opts, &args) != VV_OK)
+        code = cli_fail();
+    vv_opts_fini(&tokenize_desc, &opts);
+out:
+    cli_args_fini(&args);
+    return code;
+}
