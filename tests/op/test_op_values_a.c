@@ -163,6 +163,48 @@ static void test_unary(void **state)
     check_values(cases, ROWS(cases));
 }
 
+/* Far out an activation is x or 0 and its slope 1 or 0: never infinity times zero. In f32 and bf16,
+   on every backend, alone and in a fused chain. */
+static void test_activations_far_out(void **state)
+{
+    (void)state;
+    static vv_node *(*const ops[])(vv_node *) = {vv_gelu, vv_gelu_tanh, vv_silu, vv_hardswish,
+                                                 vv_softplus};
+    static const char *const backends[] = {"ref", "cpu"};
+    static const double far[] = {1e4, -1e4, 1e20, -1e20, 2e37, -2e37};
+    for (size_t b = 0; b < ROWS(backends) * 2; b++) {
+        vv_graph_opts opts = VV_GRAPH_DEFAULTS;
+        vv_graph *g;
+        opts.backend = vv_backend_find(backends[b / 2]);
+        opts.fuse = b % 2;
+        if (!opts.backend)
+            continue;
+        assert_ok(vv_graph_new(&g, &opts));
+        for (size_t i = 0; i < ROWS(ops) * 2; i++) {
+            const int64_t shape[1] = {ROWS(far)};
+            vv_tensor *x;
+            vv_graph_reset(g);
+            assert_ok(vv_tensor_new(&x, i % 2 ? VV_BF16 : VV_F32, 1, shape));
+            for (int64_t k = 0; k < x->count; k++)
+                vv_tensor_set(x, k, far[k]);
+            vv_node *leaf = vv_leaf(g, x), *grad, *y = ops[i / 2](leaf);
+            assert_ok(vv_grad(g, vv_sum_all(vv_affine(y, 2.0, 0.0)), &leaf, 1, &grad));
+            vv_node *const nodes[2] = {y, grad};
+            const vv_tensor *result, *slope;
+            assert_ok(vv_eval(g, nodes, 2));
+            assert_ok(vv_node_value(y, &result));
+            assert_ok(vv_node_value(grad, &slope));
+            for (int64_t k = 0; k < x->count; k++) {
+                const double at = vv_tensor_get(x, k);
+                assert_near(vv_tensor_get(result, k), at > 0 ? at : 0.0, 1e-30, 1e-6);
+                assert_near(vv_tensor_get(slope, k), at > 0 ? 2.0 : 0.0, 1e-30, 1e-6);
+            }
+            vv_tensor_free(x);
+        }
+        vv_graph_free(g);
+    }
+}
+
 static void test_binary(void **state)
 {
     (void)state;
@@ -463,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_reduce),    cmocka_unit_test(test_shape),
         cmocka_unit_test(test_matmul),    cmocka_unit_test(test_random),
         cmocka_unit_test(test_constants), cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_activations_far_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,8 +86,11 @@ static void step_pow(float exponent, float *dst, const float *a, int64_t n)
     }
 }
 
+/* Beyond 30 it is 0 or 1 to all digits; there x^2 would meet s (1 - s) = 0 as infinity. */
 static inline float gelu_tanh_slope(float x)
 {
+    x = x > 30.0f ? 30.0f : x;
+    x = x < -30.0f ? -30.0f : x;
     const float s = vvi_sigmoidf(gelu_tanh_arg(x));
     const float du = 1.59576912f * (1.0f + 3.0f * 0.044715f * x * x);
     return s + x * s * (1.0f - s) * du;

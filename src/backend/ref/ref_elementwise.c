@@ -76,7 +76,8 @@ static double gelu_tanh_slope(double x)
 {
     const double t = tanh(SQRT_2_BY_PI * (x + GELU_CUBIC * x * x * x));
     const double inner = SQRT_2_BY_PI * (1.0 + 3.0 * GELU_CUBIC * x * x);
-    return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner;
+    const double rest = 1.0 - t * t; /* 0 far out, where inner may be infinite */
+    return 0.5 * (1.0 + t) + (rest > 0.0 ? 0.5 * x * rest * inner : 0.0);
 }
 
 /* Derivative at x, or in terms of the result y for the kinds of vv_unary_grad_uses_y. */
