@@ -12,9 +12,9 @@
 static const vv_field fields[] = {
     {"dir", "Folder; empty = saved in the run's folder.", VV_FIELD_STRING,
      offsetof(vv_checkpoint_saver_opts, dir), "", 0, 0, NULL},
-    {"name", "Name of a file without its ending, with the placeholders of save_name.",
-     VV_FIELD_STRING, offsetof(vv_checkpoint_saver_opts, name), "ep{epoch:04}-ba{batch:08}", 0, 0,
-     NULL},
+    {"filename", "Name of a file without its ending, with the placeholders of save_name.",
+     VV_FIELD_STRING, offsetof(vv_checkpoint_saver_opts, filename), "ep{epoch:04}-ba{batch:08}", 0,
+     0, NULL},
     {"interval", "Time between two checkpoints (ba, ep, sp, tok, dur).", VV_FIELD_TIME,
      offsetof(vv_checkpoint_saver_opts, interval), "1ep", 0, 0, NULL},
     {"keep", "How many of the newest are kept; 0 = all.", VV_FIELD_INT,
@@ -55,7 +55,7 @@ static vv_status check(const vv_checkpoint_saver_opts *opts, const vv_state *sta
     vv_str text = {0};
     vv_status status = vv_fail_within(vv_state_due(&due, state, opts->interval, 0), "interval");
     if (status == VV_OK)
-        status = vv_trainer_file_name(state->trainer, &text, opts->name);
+        status = vv_trainer_file_name(state->trainer, &text, opts->filename);
     vv_str_fini(&text);
     if (status == VV_OK)
         status = add_path(&text, opts, state, NULL);
@@ -108,7 +108,7 @@ static vv_status save_now(vv_callback *callback, vv_state *state)
     vv_status status;
     vv_str name = {0}, path = {0};
     self->last_batch = state->time.batch; /* before: it is in the file that is written */
-    VV_GO(vv_trainer_file_name(state->trainer, &name, opts->name));
+    VV_GO(vv_trainer_file_name(state->trainer, &name, opts->filename));
     vv_str_add(&name, opts->zstd ? ".safetensors.zst" : ".safetensors");
     VV_GO(vv_str_status(&name));
     if (opts->keep > 0)

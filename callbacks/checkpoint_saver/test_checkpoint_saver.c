@@ -1,8 +1,8 @@
 /* test_checkpoint_saver.c - the series appears at its interval and at the end, keeps its newest,
  * goes on after a resume, loads, and tells a folder or name that cannot be before the first
  * batch. */
-#include <vivace/checkpoint_saver.h>
 #include "unit/train/train_test.h"
+#include <vivace/checkpoint_saver.h>
 
 static vv_status kill_at(void *ctx, vv_event event, vv_state *state)
 {
@@ -63,7 +63,7 @@ static void test_series(void **unused)
     char folder[256], path[512];
     vv_checkpoint_saver_opts opts = VV_CHECKPOINT_SAVER_DEFAULTS;
     opts.interval = (vv_time){VV_UNIT_BATCH, 4, 0.0};
-    opts.name = "w-{batch}";
+    opts.filename = "w-{batch}";
     opts.weights_only = true;
     tt_folder(folder, sizeof folder);
     assert_ok(run_in(folder, &opts, 0));
@@ -95,7 +95,7 @@ static void test_keeps_the_newest_after_resumes(void **unused)
     opts.interval = (vv_time){VV_UNIT_BATCH, 2, 0.0};
     opts.keep = 2;
     opts.dir = "kept";
-    opts.name = "ba{batch}";
+    opts.filename = "ba{batch}";
     tt_folder(folder, sizeof folder);
     assert_int_equal(run_in(folder, &opts, 8), VV_EIO);
     assert_int_equal(files_in(folder, "kept"), 2);
@@ -147,7 +147,7 @@ static void test_mistakes(void **unused)
     assert_int_equal(run_in(NULL, &opts, 0), VV_EINVAL); /* nowhere to write */
     assert_non_null(strstr(vv_error(), "dir"));
     tt_folder(folder, sizeof folder);
-    opts.name = "ba{bach}";
+    opts.filename = "ba{bach}";
     assert_int_equal(run_in(folder, &opts, 0), VV_EINVAL);
     assert_non_null(strstr(vv_error(), "bach"));
     assert_false(there(folder, "checkpoints/latest"));

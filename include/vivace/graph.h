@@ -188,6 +188,8 @@ VV_API double vv_measure_peak_gflops(vv_precision precision);
 /* Threads used by kernels (OpenMP); 0 = all cores. */
 VV_API void vv_set_threads(int count);
 VV_API int vv_threads(void);
+/* What the processor calls itself ("AMD EPYC 9B14"), "unknown" if nobody says; returns buf. */
+VV_API const char *vv_processor_name(char *buf, size_t buf_bytes);
 
 VV_END_DECLS
 

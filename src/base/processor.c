@@ -2,6 +2,8 @@
 #include <vivace/graph.h>
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "vvi_config.h"
 
@@ -89,4 +91,25 @@ int vv_threads(void)
 {
     const int wanted = atomic_load_explicit(&thread_count, memory_order_relaxed);
     return wanted > 0 ? wanted : found_threads();
+}
+
+const char *vv_processor_name(char *buf, size_t buf_bytes)
+{
+    static const char *const keys[] = {"model name", "Model", "cpu model", "Processor"};
+    char line[512];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    snprintf(buf, buf_bytes, "unknown");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *value = strchr(line, ':');
+        line[strcspn(line, "\n")] = '\0';
+        for (size_t i = 0; value && i < sizeof keys / sizeof keys[0]; i++)
+            if (strncmp(line, keys[i], strlen(keys[i])) == 0) {
+                snprintf(buf, buf_bytes, "%s", value + 1 + strspn(value + 1, " \t"));
+                fclose(file);
+                return buf;
+            }
+    }
+    if (file)
+        fclose(file);
+    return buf;
 }

@@ -55,6 +55,7 @@ static const vv_field top_fields[] = {
     {.name = "deadline", .help = "seconds the machine lasts after SIGTERM (spot instances); 0 = not known", .type = VV_FIELD_FLOAT, .offset = TOP(deadline), .fallback = "0", .min = 0, .max = 1e6},
     {.name = "hardware", .help = "local, or a name of the price table", .type = VV_FIELD_STRING, .offset = TOP(hardware), .fallback = "local"},
     {.name = "usd_per_hour", .help = "price of the hardware; 0 = the price table's, if it has one", .type = VV_FIELD_FLOAT, .offset = TOP(usd_per_hour), .fallback = "0", .min = 0, .max = 1e9},
+    {.name = "run_db", .help = "run store with a row for this run; empty = runs.db beside the run's folder, off = none", .type = VV_FIELD_STRING, .offset = TOP(run_db), .fallback = ""},
     {.name = "allow_no_effect", .help = "a method that changes nothing is not an error", .type = VV_FIELD_BOOL, .offset = TOP(allow_no_effect), .fallback = "false"},
     {.name = NULL},
 };

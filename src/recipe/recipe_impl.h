@@ -2,6 +2,7 @@
 #ifndef VVI_RECIPE_IMPL_H
 #define VVI_RECIPE_IMPL_H
 
+#include <vivace/prices.h>
 #include <vivace/recipe.h>
 #include <vivace/registry.h>
 
@@ -10,7 +11,7 @@
 /* What stands at the top of a recipe beside the parts. */
 typedef struct vvi_recipe_top {
     const char *name, *initializers, *hardware, *microbatch, *memory_limit;
-    const char *eval_metrics, *train_metrics;
+    const char *eval_metrics, *train_metrics, *run_db;
     int64_t batch_size, eval_batch_size, seed, threads, workers, limit, save_keep;
     vv_time max_duration, iteration_length, eval_interval, save_interval;
     double scale_schedule_ratio, grad_clip_norm, usd_per_hour, deadline;
@@ -79,6 +80,9 @@ vv_status vvi_recipe_read_single(const vv_recipe *r, const vvi_yaml *root, const
                                  const char *kind, const char *fallback, vvi_part *part);
 vv_status vvi_recipe_read_evaluators(vv_recipe *r, const vvi_yaml *root);
 void vvi_recipe_free_evaluators(vv_recipe *r);
+
+/* What the logger run_db is told, as JSON; price NULL = none. */
+vv_status vvi_recipe_facts(const vv_recipe *r, const vv_price *price, vv_str *out);
 
 void vvi_part_fini(vvi_part *part);
 /* Callback number *i of those on by default, from *i on; NULL if there is none left. */

@@ -4,6 +4,8 @@
 
 #include <vivace/memory.h>
 #include <vivace/prices.h>
+#include <vivace/run_db.h>
+#include <vivace/run_store.h>
 
 #include "recipe/recipe_impl.h"
 
@@ -109,7 +111,9 @@ static vv_status open_eval(vv_run *run, const vv_recipe *r, const vvi_eval_part 
     opts.transform = desc->eval_transform;
     opts.transform.normalise = r->transform.normalise;
     VV_TRY(vv_loader_new(&data->loader, data->set, &opts));
-    *told = (vv_eval_set){.label = e->label, .loader = data->loader, .metrics = e->opts.metrics,
+    *told = (vv_eval_set){.label = e->label,
+                          .loader = data->loader,
+                          .metrics = e->opts.metrics,
                           .microbatch = e->opts.microbatch};
     if (r->evaluator_count) { /* else the trainer's own, which says so in its sentences */
         told->interval = interval_text(e->opts.interval, data->interval, sizeof data->interval);
@@ -123,9 +127,11 @@ static vv_status open_eval(vv_run *run, const vv_recipe *r, const vvi_eval_part 
 static vv_status open_evals(vv_run *run, const vv_recipe *r, bool synthetic)
 {
     static char label[] = "eval";
-    const vvi_eval_part usual = {label, r->dataset,
-                                 {r->top.eval_metrics, r->top.eval_interval, vv_time_none(),
-                                  r->top.eval_batch_size, 0, 0}, false};
+    const vvi_eval_part usual = {
+        label,
+        r->dataset,
+        {r->top.eval_metrics, r->top.eval_interval, vv_time_none(), r->top.eval_batch_size, 0, 0},
+        false};
     const vvi_eval_part *all = r->evaluator_count ? r->evaluators : &usual;
     const int count = r->evaluator_count ? r->evaluator_count : 1;
     VV_TRY(vv_alloc_array(&run->evals, (size_t)count, sizeof *run->evals));
@@ -176,7 +182,7 @@ static vv_status make_all(const vv_recipe *r, const vv_run *run, const vv_run_op
     int extra = 0;
     while (opts->loggers && opts->loggers[extra])
         extra++;
-    VV_TRY(vv_alloc_array(&t->loggers, (size_t)(r->loggers.count + extra) + 1, sizeof(void *)));
+    VV_TRY(vv_alloc_array(&t->loggers, (size_t)(r->loggers.count + extra) + 2, sizeof(void *)));
     while (t->logger_count < extra) {
         t->loggers[t->logger_count] = opts->loggers[t->logger_count];
         opts->loggers[t->logger_count++] = NULL;
@@ -225,12 +231,13 @@ static void free_arrays(taken *t)
     vv_dealloc(t->loggers);
 }
 
-/* The price of the hardware: what the recipe says, else the table's. */
-static vv_status find_price(const vv_recipe *r, double *usd_per_hour, vv_str *note)
+/* The price of the hardware: what the recipe says, else the table's; *entry = of `list`, or NULL.
+ */
+static vv_status find_price(const vv_recipe *r, vv_price_list *list, const vv_price **entry,
+                            double *usd_per_hour, vv_str *note)
 {
-    vv_price_list list = {0};
     const vv_price *price;
-    vv_status status = VV_OK;
+    *entry = NULL;
     *usd_per_hour = r->top.usd_per_hour;
     if (*usd_per_hour > 0.0) {
         vv_str_add(note, "given as usd_per_hour");
@@ -238,14 +245,38 @@ static vv_status find_price(const vv_recipe *r, double *usd_per_hour, vv_str *no
     }
     if (!r->top.hardware[0] || strcmp(r->top.hardware, "local") == 0)
         return VV_OK;
-    VV_GO(vv_prices_read(&list, NULL));
-    VV_GO(vv_fail_within(vv_price_find(&price, &list, r->top.hardware), "%s: hardware", r->origin));
+    VV_TRY(vv_prices_read(list, NULL));
+    VV_TRY(vv_fail_within(vv_price_find(&price, list, r->top.hardware), "%s: hardware", r->origin));
+    *entry = price;
     *usd_per_hour = price->usd_per_hour;
     vv_str_addf(note, "%s%s%s, %s, %s", price->region, price->region[0] ? " " : "", price->kind,
                 price->date[0] ? price->date : "date not noted", price->source);
-    status = vv_str_status(note);
+    return vv_str_status(note);
+}
+
+/* The run's row in the store, unless the recipe says off or the build has none. */
+static vv_status add_store(const vv_recipe *r, const vv_run_opts *opts, const vv_price *price,
+                           taken *t)
+{
+    const vv_logger_desc *desc;
+    vv_run_db_opts db = VV_RUN_DB_DEFAULTS;
+    vv_str facts = {0};
+    vv_status status;
+    const bool named = r->top.run_db[0] != '\0';
+    for (int i = 0; i < r->loggers.count; i++)
+        if (strcmp(r->loggers.items[i].desc->name, "run_db") == 0)
+            return VV_OK;
+    if (strcmp(r->top.run_db, "off") == 0 || !opts->run_dir ||
+        (!named && !vv_run_store_available()))
+        return VV_OK;
+    db.db = r->top.run_db;
+    VV_GO(vv_logger_find(&desc, "run_db"));
+    VV_GO(vvi_recipe_facts(r, price, &facts));
+    db.facts = vv_str_text(&facts);
+    VV_GO(vv_logger_new(&t->loggers[t->logger_count], desc, &db));
+    t->logger_count++;
 out:
-    vv_prices_fini(&list);
+    vv_str_fini(&facts);
     return status;
 }
 
@@ -273,13 +304,17 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
 {
     taken t = {0};
     vv_str text = {0}, price_note = {0};
+    vv_price_list prices = {0};
+    const vv_price *price = NULL;
     double usd_per_hour = 0.0;
     char duration[64], iteration[64], eval_interval[64], save_interval[64];
     vv_status status = make_all(r, run, opts, &t);
     if (status == VV_OK)
         status = vv_recipe_text(r, &text);
     if (status == VV_OK)
-        status = find_price(r, &usd_per_hour, &price_note);
+        status = find_price(r, &prices, &price, &usd_per_hour, &price_note);
+    if (status == VV_OK)
+        status = add_store(r, opts, price, &t);
     if (status != VV_OK) {
         free_taken(&t);
         goto out;
@@ -337,6 +372,7 @@ out:
     free_arrays(&t);
     vv_str_fini(&text);
     vv_str_fini(&price_note);
+    vv_prices_fini(&prices);
     return status;
 }
 

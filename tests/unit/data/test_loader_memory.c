@@ -118,7 +118,7 @@ static void batches_outlive_their_loader(void **state)
 
 /* A set whose samples are slow or fail on demand. */
 typedef struct trouble {
-    int64_t bad; /* this sample fails; -1 = none */
+    _Atomic int64_t bad; /* this sample fails; -1 = none; workers may read while it is set */
     useconds_t delay_us;
 } trouble;
 
@@ -160,7 +160,7 @@ static void a_failing_sample_is_told_and_can_be_retried(void **state)
             assert_says("sample 9 is on a broken disk");
             assert_null(batch);
         }
-        t.bad = -1; /* no worker runs after a failure until the next call */
+        t.bad = -1;
         batch = case_next(loader);
         assert_int_equal(batch->index, 2);
         assert_near((double)((float *)batch->input->data)[CASE_PIXELS], 9 / 255.0, 1e-7, 0);
