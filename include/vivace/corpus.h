@@ -19,8 +19,8 @@ typedef struct vv_corpus_opts {
     /* Shell patterns, comma-separated, that names of files in folders must match. Names that
        start with a dot are left out. */
     const char *files;
-    /* What stands between documents in a file, with \n and \t for line ends and tabs; "" = each file
-       is a document. */
+    /* What stands between documents in a file, with \n and \t for line ends and tabs; "" = each
+       file is a document. */
     const char *separator;
     /* Share of the text (by bytes) for evaluation, 0 <= share < 1. Where every file says itself
        what it is for (novels.train.txt, valid/a.txt; words: train; valid, validation, val, eval,
