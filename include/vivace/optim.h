@@ -122,6 +122,11 @@ VV_API void vv_optimizer_reset(vv_optimizer *optimizer);
 VV_API void vv_optimizer_set_lr_factor(vv_optimizer *optimizer, double factor);
 VV_API double vv_optimizer_lr(const vv_optimizer *optimizer, int group); /* NaN: no such group */
 VV_API int vv_optimizer_group_count(const vv_optimizer *optimizer);
+/* Options of a group (a struct of the optimizer's type), as given; NULL: no such group. */
+VV_API VV_BORROWED const void *vv_optimizer_group_opts(const vv_optimizer *optimizer, int group);
+/* The group a parameter is in, -1 if the optimizer does not hold it; parameters in a group. */
+VV_API int vv_optimizer_group_of(const vv_optimizer *optimizer, const vv_param *param);
+VV_API int vv_optimizer_group_size(const vv_optimizer *optimizer, int group);
 VV_API int vv_optimizer_param_count(const vv_optimizer *optimizer);
 VV_API VV_BORROWED const vv_optimizer_desc *vv_optimizer_type(const vv_optimizer *optimizer);
 /* After surgery: makes the set of parameters equal to the tree's. State of removed ones is dropped,

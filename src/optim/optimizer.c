@@ -410,6 +410,25 @@ int vv_optimizer_group_count(const vv_optimizer *optimizer)
     return optimizer->group_count;
 }
 
+const void *vv_optimizer_group_opts(const vv_optimizer *optimizer, int group)
+{
+    return group >= 0 && group < optimizer->group_count ? optimizer->groups[group].opts : NULL;
+}
+
+int vv_optimizer_group_of(const vv_optimizer *optimizer, const vv_param *param)
+{
+    const int at = vvi_optim_find(optimizer, param, 0);
+    return at < 0 ? -1 : optimizer->entries[at].group;
+}
+
+int vv_optimizer_group_size(const vv_optimizer *optimizer, int group)
+{
+    int count = 0;
+    for (int i = 0; i < optimizer->entry_count; i++)
+        count += optimizer->entries[i].group == group;
+    return count;
+}
+
 int vv_optimizer_param_count(const vv_optimizer *optimizer)
 {
     return optimizer->entry_count;

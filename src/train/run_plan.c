@@ -161,7 +161,10 @@ static vv_status add_learning_rate(vv_trainer *t, vv_str *out)
     double at[VVI_PLAN_POINTS];
     int count = vvi_plan_positions(t, at);
     for (int group = 0; count && group < vv_optimizer_group_count(s->optimizer); group++) {
+        const int size = vv_optimizer_group_size(s->optimizer, group);
         vv_str_addf(out, "lr group %d ", group);
+        if (vv_optimizer_group_count(s->optimizer) > 1)
+            vv_str_addf(out, "(%d parameter%s)", size, size == 1 ? "" : "s");
         for (int i = 0; i < count; i++) {
             double lr;
             VV_TRY(vvi_plan_lr(t, group, at[i], &lr));
