@@ -145,11 +145,30 @@ typedef struct vv_loader_opts {
 VV_API VV_MUST_USE vv_status vv_loader_new(VV_OWNED vv_loader **out, vv_dataset *dataset,
                                            const vv_loader_opts *opts);
 VV_API void vv_loader_free(VV_TAKES vv_loader *loader);
-VV_API int64_t vv_loader_batch_count(const vv_loader *loader); /* batches per epoch */
+/* Batches per epoch. */
+VV_API int64_t vv_loader_batch_count(const vv_loader *loader);
 /* Rows of a full batch, and samples one epoch gives (what drop_last drops is not counted). */
 VV_API int64_t vv_loader_batch_size(const vv_loader *loader);
 VV_API int64_t vv_loader_sample_count(const vv_loader *loader);
 VV_API bool vv_loader_drops_last(const vv_loader *loader); /* an incomplete last batch */
+
+/* Batches whose size changes in the course of a run: those that begin at position `from` or later,
+   in samples since the start of epoch 0 (an epoch counts with all samples in use, also those that
+   drop_last drops), have `size` rows. Where a batch begins and ends depends on the position alone,
+   and each epoch still gives each sample once. */
+typedef struct vv_loader_stage {
+    int64_t from, size;
+} vv_loader_stage;
+/* The first from 0, in order; count 0 = the loader's batch_size throughout, as before the first
+   call. The position is forgotten: seek next. With stages, batch_count and sample_count are those
+   of epoch 0; batch_size stays the option. */
+VV_API VV_MUST_USE vv_status vv_loader_set_stages(vv_loader *loader, const vv_loader_stage *stages,
+                                                  int count);
+/* Stage number i; false past the end. Without stages there is one. */
+VV_API bool vv_loader_stage_at(const vv_loader *loader, int i, vv_loader_stage *out);
+VV_API int64_t vv_loader_epoch_batches(const vv_loader *loader, int64_t epoch);
+VV_API int64_t vv_loader_epoch_samples(const vv_loader *loader, int64_t epoch);
+
 /* Positions at a batch (0..batch_count; batch_count = the end) of an epoch, at a cost that does not
    depend on the position. */
 VV_API VV_MUST_USE vv_status vv_loader_seek(vv_loader *loader, int64_t epoch, int64_t batch);

@@ -26,6 +26,15 @@ typedef struct vv_profile_opts {
 } vv_profile_opts;
 #define VV_PROFILE_DEFAULTS {0, 0, 1, 4, 1}
 
+/* Batches that begin at `from` or later have `size` rows, and their learning rate is multiplied. A
+   share of the duration (dur) counts what max_duration counts: batches if it is in ba, else
+   samples. Epochs then have different numbers of batches, and give each sample once as always. */
+typedef struct vv_batch_stage {
+    vv_time from;     /* dur, ep, ba, sp or tok; not read of the first stage, which is from 0 */
+    int64_t size;
+    double lr_factor; /* 1 = as the schedules say */
+} vv_batch_stage;
+
 typedef struct vv_eval_set { /* one evaluator; what is left out is 0 or NULL */
     const char *label;       /* "eval"; metrics go by label and name */
     vv_loader *loader;       /* borrowed; must not drop the last batch */
@@ -126,6 +135,10 @@ struct vv_trainer_opts {
     const char *train_metrics; /* of the training pass, comma-separated; NULL = the loss alone */
     vv_save_opts save;
     vv_load_opts load; /* for load_path, resuming, and vv_trainer_load */
+    /* Instead of the loader's batch size; the array is read by vv_trainer_new. The loader has them
+       as long as the trainer lives. */
+    const vv_batch_stage *batch_stages;
+    int batch_stage_count; /* 0 = none */
 };
 typedef struct vv_trainer_opts vv_trainer_opts;
 /* In the fields' order, because C++ knows no other before 2020. */
@@ -135,7 +148,7 @@ typedef struct vv_trainer_opts vv_trainer_opts;
      NULL, VV_PRECISION_FP32, NULL, /* microbatch */ 0, 0, 0, 0.0, /* run_dir */ NULL, NULL, NULL, \
      0, /* resume */ false, NULL, false, false, /* profile */ NULL, NULL, NULL, 0,                 \
      VV_RECOMPUTE_AUTO, NULL, /* save */ {NULL, NULL, 0, NULL, VV_BETTER_AUTO, false, false,       \
-     false}, /* load */ {false, NULL, NULL, NULL}}
+     false}, /* load */ {false, NULL, NULL, NULL}, /* batch_stages */ NULL, 0}
 
 /* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT
    (surgery), loads a checkpoint if asked, resolves the plan; what cannot work fails here. */

@@ -50,23 +50,35 @@ VV_API VV_MUST_USE vv_status vv_time_ratio(double *out, vv_time a, vv_time b);
 /* fraction-of-duration times duration: the result has the duration's unit. */
 VV_API VV_MUST_USE vv_status vv_time_of_duration(vv_time *out, vv_time fraction, vv_time duration);
 
+/* A point of an axis on which batches change in size: before batch number `batch` this many epochs
+   and samples are done. */
+typedef struct vv_axis_knot {
+    double batch, epoch, sample;
+} vv_axis_knot;
+
 /* The one axis of a run, and what it is made of; -1 = unknown. It counts batches (optimizer steps),
    or seconds of training where the run is a budget of time or money: how many batches fit in is
    then not known before. */
 typedef struct vv_axis {
-    int64_t batches_per_epoch;
+    int64_t batches_per_epoch; /* this and the next two: of the first epoch where they change */
     int64_t samples_per_batch;
     int64_t tokens_per_batch;
     int64_t total_batches; /* the whole run; -1 on an axis of seconds */
     int64_t batches_per_iteration;
     double budget_seconds; /* the whole run on an axis of seconds; 0 = an axis of batches */
+    /* Where batches change in size: from knot to knot in straight lines. NULL = they do not. */
+    const vv_axis_knot *knots;
+    int knot_count; /* at least 2 */
 } vv_axis;
-#define VV_AXIS_UNKNOWN {-1, -1, -1, -1, -1, 0.0}
+#define VV_AXIS_UNKNOWN {-1, -1, -1, -1, -1, 0.0, NULL, 0}
 
 /* Any time as a number of batches (real-valued); refuses what cannot be resolved. */
 VV_API VV_MUST_USE vv_status vv_time_to_batches(double *out, vv_time time, const vv_axis *axis);
 /* Any time as a position on the axis, in what the axis counts; refuses what cannot be resolved. */
 VV_API VV_MUST_USE vv_status vv_time_to_axis(double *out, vv_time time, const vv_axis *axis);
+/* Batches of an epoch (-1 = unknown), and epochs done at a batch (NaN = unknown). */
+VV_API int64_t vv_axis_epoch_batches(const vv_axis *axis, int64_t epoch);
+VV_API double vv_axis_epochs(const vv_axis *axis, double batch);
 /* Where the axis ends; -1 = unknown. */
 VV_API double vv_axis_length(const vv_axis *axis);
 

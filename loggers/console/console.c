@@ -75,7 +75,8 @@ static void add_head(vv_str *out, const vv_state *s)
     const vv_timestamp *now = &s->time;
     if (s->max_duration.unit == VV_UNIT_EPOCH && s->axis.batches_per_epoch > 0) {
         vv_str_addf(out, "[epoch=%lld][batch=%lld/%lld]:\n", (long long)now->epoch,
-                    (long long)now->batch_in_epoch, (long long)s->axis.batches_per_epoch);
+                    (long long)now->batch_in_epoch,
+                    (long long)vv_axis_epoch_batches(&s->axis, now->epoch));
         return;
     }
     int64_t count;

@@ -139,13 +139,12 @@ static vv_status apply(vv_method *method, vv_event event, vv_state *state)
     const vv_bias_lr_scale_opts *o = method->opts;
     scaler *self = method->self;
     vv_module *net = state->model->net;
-    if (event == VV_EVENT_INIT)
-        method->effect = count_biases(net, (search){o->which, -1, NULL, 0});
+    method->effect = count_biases(net, (search){o->which, -1, NULL, 0});
     if (o->freeze_scales) /* again after loading, which thaws what the file's run did not freeze */
         vv_freeze_norm_scales(net);
     if (event == VV_EVENT_INIT || self->done || !state->optimizer || method->effect == 0)
         return VV_OK;
-    VV_TRY(vv_scale_bias_lr(state->optimizer, net, o, &method->effect));
+    VV_TRY(vv_scale_bias_lr(state->optimizer, net, o, NULL));
     self->done = true;
     return VV_OK;
 }

@@ -111,8 +111,12 @@ static double updates_until(const vv_ema_opts *opts, const vv_axis *axis, double
 {
     const double every = (double)interval_of(opts);
     const double batches = (double)axis->total_batches - from;
-    return floor(by_epoch(opts) ? batches / (double)axis->batches_per_epoch / every
-                                : batches / every);
+    if (!by_epoch(opts))
+        return floor(batches / every);
+    if (axis->knots) /* epochs have not the same number of batches */
+        return floor((vv_axis_epochs(axis, (double)axis->total_batches) -
+                      vv_axis_epochs(axis, from)) / every);
+    return floor(batches / (double)axis->batches_per_epoch / every);
 }
 
 static vv_status fit_start(vv_method *method, vv_state *state)

@@ -112,7 +112,8 @@ static vv_status batch_end(vv_method *method, vv_state *state)
     const double now = (double)state->time.batch;
     self->loaded = false; /* going back in a run loads without AFTER_LOAD */
     const bool unit_ends =
-        !by_epoch(opts) || state->time.batch_in_epoch == state->axis.batches_per_epoch;
+        !by_epoch(opts) || state->time.batch_in_epoch ==
+                               vv_axis_epoch_batches(&state->axis, state->time.epoch);
     if (!self->completed && now >= self->start && unit_ends)
         take_weights(self, opts, state);
     if (!self->completed && now >= self->end && self->updates > 0)

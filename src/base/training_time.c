@@ -278,6 +278,42 @@ static vv_status need_known(int64_t known, vv_time time, const char *what)
                    vv_time_text(time, text, sizeof text), what);
 }
 
+/* ---- batches that change in size ---- */
+typedef enum knot_axis { KNOT_BATCH, KNOT_EPOCH, KNOT_SAMPLE } knot_axis;
+
+static double knot_at(const vv_axis_knot *knot, knot_axis which)
+{
+    return which == KNOT_BATCH ? knot->batch : which == KNOT_EPOCH ? knot->epoch : knot->sample;
+}
+
+/* From one count to another; beyond the last knot on as before it. */
+static double on_knots(const vv_axis *axis, double x, knot_axis from, knot_axis to)
+{
+    int i = 0;
+    while (i + 2 < axis->knot_count && x >= knot_at(&axis->knots[i + 1], from))
+        i++;
+    const vv_axis_knot *a = &axis->knots[i], *b = a + 1;
+    const double run = knot_at(b, from) - knot_at(a, from);
+    if (!(run > 0.0))
+        return knot_at(b, to);
+    return knot_at(a, to) + (x - knot_at(a, from)) * (knot_at(b, to) - knot_at(a, to)) / run;
+}
+
+int64_t vv_axis_epoch_batches(const vv_axis *axis, int64_t epoch)
+{
+    if (!axis->knots)
+        return axis->batches_per_epoch;
+    return (int64_t)(rint(on_knots(axis, (double)epoch + 1.0, KNOT_EPOCH, KNOT_BATCH)) -
+                     rint(on_knots(axis, (double)epoch, KNOT_EPOCH, KNOT_BATCH)));
+}
+
+double vv_axis_epochs(const vv_axis *axis, double batch)
+{
+    if (axis->knots)
+        return on_knots(axis, batch, KNOT_BATCH, KNOT_EPOCH);
+    return axis->batches_per_epoch > 0 ? batch / (double)axis->batches_per_epoch : (double)NAN;
+}
+
 vv_status vv_time_to_batches(double *out, vv_time time, const vv_axis *axis)
 {
     char text[48];
@@ -289,15 +325,19 @@ vv_status vv_time_to_batches(double *out, vv_time time, const vv_axis *axis)
         return VV_OK;
     case VV_UNIT_EPOCH:
         VV_TRY(need_known(axis->batches_per_epoch, time, "the number of batches in an epoch"));
-        *out = count * (double)axis->batches_per_epoch;
+        *out = axis->knots ? on_knots(axis, count, KNOT_EPOCH, KNOT_BATCH)
+                           : count * (double)axis->batches_per_epoch;
         return VV_OK;
     case VV_UNIT_SAMPLE:
         VV_TRY(need_known(axis->samples_per_batch, time, "the number of samples in a batch"));
-        *out = count / (double)axis->samples_per_batch;
+        *out = axis->knots ? on_knots(axis, count, KNOT_SAMPLE, KNOT_BATCH)
+                           : count / (double)axis->samples_per_batch;
         return VV_OK;
     case VV_UNIT_TOKEN:
         VV_TRY(need_known(axis->tokens_per_batch, time, "the number of tokens in a batch"));
         *out = count / (double)axis->tokens_per_batch;
+        if (axis->knots) /* as many tokens in each sample */
+            *out = on_knots(axis, *out * (double)axis->samples_per_batch, KNOT_SAMPLE, KNOT_BATCH);
         return VV_OK;
     case VV_UNIT_DURATION:
         VV_TRY(need_known(axis->total_batches, time, "the length of the run"));

@@ -80,9 +80,7 @@ vv_status vv_loader_new(vv_loader **out, vv_dataset *dataset, const vv_loader_op
     loader->dataset = dataset;
     loader->opts = *opts;
     loader->count = opts->limit > 0 && opts->limit < dataset->count ? opts->limit : dataset->count;
-    loader->batches = loader->count / opts->batch_size;
-    if (!opts->drop_last && loader->count % opts->batch_size != 0)
-        loader->batches++;
+    VV_GO(vvi_layout_init(&loader->layout, loader->count, opts->batch_size, opts->drop_last));
     VV_GO(init_samples(loader));
     VV_GO(vvi_order_init(&loader->order, opts->seed, loader->count, opts->shuffle));
     /* At work, waiting, in the caller's hands, and kept by a graph until its next step. */
@@ -106,6 +104,7 @@ void vv_loader_free(vv_loader *loader)
     vvi_batch_pool_free(loader->pool);
     vvi_augments_fini(loader);
     vvi_order_fini(&loader->order);
+    vvi_layout_fini(&loader->layout);
     vvi_transform_fini(&loader->transform);
     vv_dealloc(loader->scratch);
     vv_dealloc(loader);
@@ -113,7 +112,7 @@ void vv_loader_free(vv_loader *loader)
 
 int64_t vv_loader_batch_count(const vv_loader *loader)
 {
-    return loader->batches;
+    return vvi_layout_epoch_batches(&loader->layout, 0);
 }
 
 int64_t vv_loader_batch_size(const vv_loader *loader)
@@ -128,7 +127,48 @@ bool vv_loader_drops_last(const vv_loader *loader)
 
 int64_t vv_loader_sample_count(const vv_loader *loader)
 {
-    return loader->opts.drop_last ? loader->batches * loader->opts.batch_size : loader->count;
+    return vvi_layout_epoch_samples(&loader->layout, 0);
+}
+
+int64_t vv_loader_epoch_batches(const vv_loader *loader, int64_t epoch)
+{
+    return vvi_layout_epoch_batches(&loader->layout, epoch);
+}
+
+int64_t vv_loader_epoch_samples(const vv_loader *loader, int64_t epoch)
+{
+    return vvi_layout_epoch_samples(&loader->layout, epoch);
+}
+
+const vvi_layout *vvi_loader_layout(const vv_loader *loader)
+{
+    return &loader->layout;
+}
+
+bool vv_loader_stage_at(const vv_loader *loader, int i, vv_loader_stage *out)
+{
+    const bool there = i >= 0 && i < loader->layout.stage_count;
+    if (there)
+        *out = loader->layout.stages[i];
+    return there;
+}
+
+vv_status vv_loader_set_stages(vv_loader *loader, const vv_loader_stage *stages, int count)
+{
+    const vv_loader_stage whole = {0, loader->opts.batch_size};
+    if (count == 0 && loader->layout.stage_count == 1 &&
+        loader->layout.stages[0].size == whole.size)
+        return VV_OK;
+    if (loader->prefetch)
+        vvi_prefetch_pause(loader->prefetch);
+    if (count == 0) { /* needs no memory: also on the way out */
+        loader->layout.stages[0] = whole;
+        loader->layout.stage_count = 1;
+    } else {
+        VV_TRY(vvi_layout_set(&loader->layout, stages, count));
+    }
+    loader->epoch = loader->batch = 0;
+    return VV_OK;
 }
 
 uint64_t vv_loader_seed(const vv_loader *loader)
@@ -151,35 +191,35 @@ vv_status vv_loader_set_seed(vv_loader *loader, uint64_t seed)
 
 vv_status vv_loader_seek(vv_loader *loader, int64_t epoch, int64_t batch)
 {
-    const int64_t epochs = INT64_MAX / (loader->batches + 1) - 2;
+    const int64_t epochs = INT64_MAX / (loader->count + 1) - 2;
     if (epoch < 0 || epoch > epochs)
         return vv_fail(VV_EINVAL, "loader: epoch %lld is outside [0, %lld]", (long long)epoch,
                        (long long)epochs);
-    if (batch < 0 || batch > loader->batches)
+    const int64_t batches = vvi_layout_epoch_batches(&loader->layout, epoch);
+    if (batch < 0 || batch > batches)
         return vv_fail(VV_EINVAL, "loader: batch %lld is outside [0, %lld] of an epoch",
-                       (long long)batch, (long long)loader->batches);
+                       (long long)batch, (long long)batches);
     loader->epoch = epoch;
     loader->batch = batch;
-    if (loader->prefetch && loader->batches > 0)
+    if (loader->prefetch && batches > 0)
         vvi_prefetch_seek(loader->prefetch, vvi_loader_ticket(loader));
     return VV_OK;
 }
 
 vv_status vvi_loader_begin(vv_loader *loader, int64_t ticket, vv_batch **out)
 {
-    const int64_t epoch = ticket / loader->batches, index = ticket % loader->batches;
-    const int64_t size = loader->opts.batch_size;
-    int64_t first = index * size;
-    const int64_t whole = loader->count - first < size ? loader->count - first : size;
+    const vvi_place at = vvi_layout_find(&loader->layout, ticket);
+    int64_t first = at.first;
+    const int64_t whole = at.rows;
     /* This rank's contiguous share; the first `whole % ranks` ranks have one row more. */
     const int64_t base = whole / loader->opts.ranks, extra = whole % loader->opts.ranks;
     const int64_t rank = loader->opts.rank;
     const int64_t rows = base + (rank < extra ? 1 : 0);
     first += rank * base + (rank < extra ? rank : extra);
     VV_TRY(vvi_batch_pool_take(loader->pool, rows, out));
-    (*out)->epoch = epoch;
-    (*out)->index = index;
-    vvi_order_get(&loader->order, epoch, first, rows, (*out)->sample);
+    (*out)->epoch = at.epoch;
+    (*out)->index = at.batch;
+    vvi_order_get(&loader->order, at.epoch, first, rows, (*out)->sample);
     return VV_OK;
 }
 
@@ -255,7 +295,7 @@ vv_status vv_loader_next(vv_loader *loader, vv_batch **out)
     vv_status status;
     vv_batch *batch = NULL;
     *out = NULL;
-    if (loader->batch == loader->batches) {
+    if (loader->batch == vvi_layout_epoch_batches(&loader->layout, loader->epoch)) {
         loader->epoch++;
         loader->batch = 0;
         return VV_OK;

@@ -7,6 +7,7 @@
 #include <vivace/data.h>
 
 #include "data/batch.h"
+#include "data/layout.h"
 #include "data/order.h"
 #include "data/transform.h"
 
@@ -22,7 +23,7 @@ struct vv_loader {
     vv_dataset *dataset;
     vv_loader_opts opts;
     int64_t count;   /* samples in use */
-    int64_t batches; /* per epoch */
+    vvi_layout layout; /* which are in which batch; changed only while no worker is at work */
     bool images;     /* u8 images go through the transform; everything else is copied */
     size_t input_bytes, target_bytes; /* of one sample in the data set */
     vvi_transform transform;
@@ -39,7 +40,9 @@ struct vv_loader {
 /* Position on the axis of all batches of all epochs. */
 static inline int64_t vvi_loader_ticket(const vv_loader *loader)
 {
-    return loader->epoch * loader->batches + loader->batch;
+    int64_t before;
+    vvi_layout_before(&loader->layout, loader->epoch, &before, NULL);
+    return before + loader->batch;
 }
 
 /* Takes a batch from the pool and writes down which samples belong in it. Not thread-safe. */

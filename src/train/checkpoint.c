@@ -119,11 +119,14 @@ static void add_data(vv_str *out, const vv_trainer *t)
         return;
     vv_str_addf(out,
                 ",\"data\":{\"samples\":%lld,\"batch_size\":%lld,\"batches_per_epoch\":%lld,"
-                "\"seed\":\"%llu\"}",
+                "\"seed\":\"%llu\"",
                 (long long)vv_loader_dataset(t->train)->count,
                 (long long)vv_loader_batch_size(t->train),
                 (long long)vv_loader_batch_count(t->train),
                 (unsigned long long)vv_loader_seed(t->train));
+    vv_str_add(out, ",\"stages\":");
+    vvi_stages_json(t, out);
+    vv_str_add(out, "}");
 }
 
 /* Everything that is not a tensor. */

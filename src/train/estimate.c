@@ -26,6 +26,16 @@ double vvi_eval_mean(const vvi_eval_times *times)
     return (times->sum - times->first) / (double)(times->runs - 1);
 }
 
+/* Share of the run's work that is done: of its samples where batches change in size. */
+static double work_done(const vv_trainer *t)
+{
+    const vv_state *s = &t->state;
+    if (t->stage_count == 0)
+        return s->progress;
+    return fmin(1.0, (double)s->time.sample /
+                         (double)vvi_stages_samples(t, s->axis.total_batches));
+}
+
 void vvi_estimate_batch(vv_trainer *t)
 {
     vvi_estimator *e = &t->estimator;
@@ -33,7 +43,7 @@ void vvi_estimate_batch(vv_trainer *t)
         return;
     e->started = true;
     e->start_seconds = t->state.time.total_seconds;
-    e->start_progress = t->state.progress;
+    e->start_progress = work_done(t);
     for (int i = 0; i < t->evaluator_count; i++) {
         vvi_eval_times *times = &t->evaluators[i].times;
         times->expected = times->runs + vvi_points_after(t, &t->evaluators[i].interval,
@@ -53,6 +63,5 @@ double vv_state_remaining_seconds(const vv_state *state)
         left[i] = times->expected - times->runs;
         mean[i] = vvi_eval_mean(times);
     }
-    return vvi_estimate(&t->estimator, state->time.total_seconds, state->progress, left, mean,
-                        count);
+    return vvi_estimate(&t->estimator, state->time.total_seconds, work_done(t), left, mean, count);
 }

@@ -30,6 +30,7 @@ vv_status vvi_lr_factor(const vv_trainer *t, double position, double *out)
         VV_TRY(vv_schedule_factor(t->schedules[i], &t->state.axis, t->ssr, position, &factor));
         *out *= factor;
     }
+    *out *= vvi_stages_lr_factor(t, position);
     return VV_OK;
 }
 
@@ -165,7 +166,7 @@ static bool leave_asked(vv_trainer *t)
 static bool within_epoch(const vv_trainer *t)
 {
     const vv_state *s = &t->state;
-    return s->time.batch_in_epoch < s->axis.batches_per_epoch;
+    return s->time.batch_in_epoch < vv_axis_epoch_batches(&s->axis, s->time.epoch);
 }
 
 /* What begins with the next batch. An iteration that had its length when the checkpoint was written

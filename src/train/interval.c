@@ -70,7 +70,11 @@ static bool fraction_due(const vvi_interval *interval, const vv_timestamp *previ
     double part = interval->every.fraction * (double)max_duration.count;
     switch (max_duration.unit) {
     case VV_UNIT_EPOCH:
-        return now->batch % round_up(part * (double)axis->batches_per_epoch) == 0;
+        if (axis->knots) /* epochs have not the same number of batches */
+            part = interval->every.fraction * (double)axis->total_batches;
+        else
+            part *= (double)axis->batches_per_epoch;
+        return now->batch % round_up(part) == 0;
     case VV_UNIT_BATCH:
         return now->batch % round_up(part) == 0;
     case VV_UNIT_SECOND: /* time has no smallest step to round up to */

@@ -22,7 +22,7 @@ vvi_expected vvi_expect(const vv_trainer *t)
         out.seconds = axis->budget_seconds;
         out.note = "the budget";
     } else if (t->batch_seconds_measured > 0.0) {
-        out.seconds = t->batch_seconds_measured * (double)axis->total_batches;
+        out.seconds = t->batch_seconds_measured * vvi_whole_batches(t);
         out.note = "from one timed step at full size, without loader, optimizer and evaluation";
     } else {
         out.note = t->not_measured ? t->not_measured : "no step was timed";
@@ -221,6 +221,14 @@ vv_status vv_trainer_plan_json(vv_trainer *t, vv_str *out)
     add_count(out, "samples_per_epoch", t->train ? t->samples_per_epoch : -1);
     add_count(out, "samples_left_out",
               t->train ? vv_loader_dataset(t->train)->count - t->samples_per_epoch : -1);
+    if (t->stage_count) {
+        key(out, "batch_stages");
+        for (int i = 0; i < t->stage_count; i++)
+            vv_str_addf(out, "%s{\"first_batch\": %" PRId64 ", \"batch_size\": %" PRId64 "}",
+                        i ? ", " : "[", t->stages[i].first_batch, t->stages[i].size);
+        vv_str_add(out, "]");
+        add_count(out, "samples", vvi_stages_samples(t, s->axis.total_batches));
+    }
     VV_TRY(add_schedule(t, out));
     add_evaluations(t, out);
     add_methods(t, out);

@@ -230,7 +230,8 @@ static vv_status save_trace(vvi_profiler *p)
 {
     const vv_trainer *t = p->trainer;
     const vv_timestamp *now = &t->state.time;
-    int64_t epoch = now->batch / t->state.axis.batches_per_epoch; /* as checkpoints count */
+    const int64_t epoch = (int64_t)vv_axis_epochs(&t->state.axis, (double)now->batch); /* as
+                                                                     checkpoints count */
     vv_str path = {0};
     vv_str_addf(&path, "%s/ep%04lld-ba%08lld-rank0.json", p->folder, (long long)epoch,
                 (long long)now->batch);
@@ -262,7 +263,10 @@ void vvi_profile_batch(vv_trainer *t)
     vvi_profiler *p = t->profiler;
     const vv_timestamp *now = &t->state.time;
     /* The look for a batch at an epoch's end: what is done there belongs to the last one. */
-    if (!p || p->broken || now->batch_in_epoch >= t->state.axis.batches_per_epoch)
+    if (!p || p->broken)
+        return;
+    const int64_t per_epoch = vv_axis_epoch_batches(&t->state.axis, now->epoch);
+    if (now->batch_in_epoch >= per_epoch)
         return;
     if (p->save_due && save_trace(p) != VV_OK) {
         give_up(p);
@@ -275,7 +279,7 @@ void vvi_profile_batch(vv_trainer *t)
     }
     int64_t skip = now->epoch == p->resumed_epoch ? p->resumed_batch : 0;
     vvi_profile_action action =
-        vvi_profile_at(&p->opts, skip, now->batch_in_epoch, t->state.axis.batches_per_epoch);
+        vvi_profile_at(&p->opts, skip, now->batch_in_epoch, per_epoch);
     bool active = action == VVI_PROFILE_ACTIVE || action == VVI_PROFILE_SAVE;
     set_hooks(p, action != VVI_PROFILE_SKIP, active);
     p->save_due = action == VVI_PROFILE_SAVE;

@@ -147,6 +147,15 @@ static vv_status load_sampler(vv_trainer *t, const json_t *state, const vv_times
     VV_TRY(vvi_get_int(data, "batches_per_epoch", &batches));
     bool same = size == vv_loader_batch_size(t->train) &&
                 batches == vv_loader_batch_count(t->train);
+    const bool stages = vvi_stages_same(t, json_object_get(data, "stages"));
+    if (!stages && now->batch_in_epoch > 0)
+        return vv_fail(
+            VV_EINVAL,
+            "it stands in the middle of an epoch, and the run's batches change in size at "
+            "other points or to other sizes than the checkpoint's; use the same batch "
+            "sizes, or take the weights only (load_weights_only)");
+    if (!stages)
+        vv_str_add(told, "batches have other sizes than until the checkpoint\n");
     if (!same && now->batch_in_epoch > 0)
         return vv_fail(
             VV_EINVAL,
@@ -155,7 +164,7 @@ static vv_status load_sampler(vv_trainer *t, const json_t *state, const vv_times
             "only (load_weights_only)",
             (long long)batches, (long long)size, (long long)vv_loader_batch_count(t->train),
             (long long)vv_loader_batch_size(t->train));
-    if (!same)
+    if (!same && stages)
         vv_str_addf(told, "epochs had %lld batches of %lld samples until the checkpoint, and have "
                           "%lld of %lld from here on\n", (long long)batches, (long long)size,
                     (long long)vv_loader_batch_count(t->train),

@@ -7,6 +7,7 @@
  * steps; not evaluation, saving, or what happens before the first batch. */
 #include <math.h>
 
+#include "data/layout.h"
 #include "trainer_impl.h"
 
 static vv_status no_tokens(const vv_trainer *t, const char *what, const char *text)
@@ -96,7 +97,19 @@ static vv_status set_duration(vv_trainer *t, const char *text)
 static vv_status count_batches(vv_trainer *t, int64_t per_epoch, const char *text)
 {
     vv_time duration = t->max_duration;
-    int64_t tokens = vv_loader_dataset(t->train)->spec.tokens, size = 1, batch = 1;
+    int64_t tokens = t->tokens_per_sample, size = 1, batch = 1;
+    const bool samples = duration.unit == VV_UNIT_SAMPLE;
+    if (t->stage_count && (samples || (duration.unit == VV_UNIT_TOKEN && tokens > 0))) {
+        const int64_t most = samples ? duration.count : (duration.count - 1) / tokens + 1;
+        t->state.axis.total_batches =
+            vvi_layout_batches_for(vvi_loader_layout(t->train), most);
+        return VV_OK;
+    }
+    if (t->stage_count) {
+        vvi_layout_before(vvi_loader_layout(t->train), duration.count,
+                          &t->state.axis.total_batches, NULL);
+        return VV_OK;
+    }
     if (duration.unit == VV_UNIT_SAMPLE || duration.unit == VV_UNIT_TOKEN) {
         size = t->samples_per_epoch;
         batch = t->batch_size;
@@ -120,17 +133,18 @@ static vv_status set_axis(vv_trainer *t, const char *text)
 {
     vv_axis *axis = &t->state.axis;
     int64_t per_epoch = vv_loader_batch_count(t->train);
-    int64_t tokens = vv_loader_dataset(t->train)->spec.tokens;
+    int64_t tokens = t->tokens_per_sample;
     if (per_epoch < 1)
         return vv_fail(VV_EINVAL,
                        "train: the loader has no batches; its set has fewer samples than "
                        "one batch and drop_last is on, or none at all");
-    t->batch_size = vv_loader_batch_size(t->train);
+    t->batch_size = vvi_stages_largest(t);
     t->samples_per_epoch = vv_loader_sample_count(t->train);
     axis->batches_per_epoch = per_epoch;
-    axis->samples_per_batch = t->batch_size;
+    axis->samples_per_batch = t->stage_count ? t->stages[0].size : t->batch_size;
     if (tokens > 0 && t->batch_size <= INT64_MAX / tokens)
-        axis->tokens_per_batch = t->batch_size * tokens;
+        axis->tokens_per_batch = axis->samples_per_batch * tokens;
+    VV_TRY(vvi_stages_axis(t));
     if (t->max_duration.unit == VV_UNIT_BATCH)
         axis->total_batches = t->max_duration.count;
     else if (t->max_duration.unit == VV_UNIT_SECOND)
@@ -161,6 +175,8 @@ vv_status vvi_axis_resolve(vv_trainer *t, const vv_trainer_opts *o)
     VV_TRY(set_duration(t, text));
     if (!t->train)
         return VV_OK;
+    t->tokens_per_sample = vv_loader_dataset(t->train)->spec.tokens;
+    VV_TRY(vvi_stages_set(t, o->batch_stages, o->batch_stage_count));
     VV_TRY(set_axis(t, text));
     for (int i = 0; i < t->schedule_count; i++)
         VV_TRY(vv_schedule_check(t->schedules[i], &t->state.axis, t->ssr));

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "data/layout.h"
 #include "trainer_impl.h"
 
 /* Beyond this many batches the points of evaluation and saving are not counted one by one. */
@@ -30,16 +31,21 @@ vvi_points vvi_points_count(const vv_trainer *t, vvi_interval interval, int64_t 
     vv_event iteration_event =
         interval.checkpoint ? VV_EVENT_ITERATION_CHECKPOINT : VV_EVENT_ITERATION_END;
     interval.last_batch = -1;
+    int64_t per_epoch = vv_axis_epoch_batches(axis, 0);
     int64_t rest = t->samples_per_epoch - (axis->batches_per_epoch - 1) * t->batch_size;
     for (int64_t i = 0; i < axis->total_batches; i++) {
-        bool last_of_epoch = now.batch_in_epoch == axis->batches_per_epoch - 1;
+        bool last_of_epoch = now.batch_in_epoch == per_epoch - 1;
         previous = now;
         int64_t samples = last_of_epoch ? rest : t->batch_size;
+        if (t->stage_count)
+            samples =
+                vvi_layout_at(vvi_loader_layout(t->train), now.epoch, now.batch_in_epoch).rows;
         vv_timestamp_next_batch(&now, samples, samples * tokens, 0.0);
         bool due = vvi_interval_due(&interval, batch_event, &previous, &now, t->max_duration, axis);
         if (last_of_epoch) {
             previous = now;
             vv_timestamp_next_epoch(&now, 0.0);
+            per_epoch = vv_axis_epoch_batches(axis, now.epoch);
             due = due || vvi_interval_due(&interval, epoch_event, &previous, &now, t->max_duration,
                                           axis);
         }
@@ -102,12 +108,18 @@ static void add_schedule(const vv_trainer *t, vv_str *out)
             duration, t->batch_size);
     else
         vv_str_addf(out, "duration    %s = %" PRId64 " batches of %" PRId64, duration,
-                    axis->total_batches, t->batch_size);
+                    axis->total_batches, t->stage_count ? t->stages[0].size : t->batch_size);
+    for (int i = 1; i < t->stage_count; i++)
+        vv_str_addf(out, ", %" PRId64 " from batch %" PRId64 " on", t->stages[i].size,
+                    t->stages[i].first_batch);
+    if (t->stage_count)
+        vv_str_addf(out, ", %" PRId64 " samples in all",
+                    vvi_stages_samples(t, axis->total_batches));
     vv_str_addf(out, " (%" PRId64 " batches, %" PRId64 " samples", axis->batches_per_epoch,
                 t->samples_per_epoch);
     if (axis->tokens_per_batch > 0)
         vv_str_addf(out, ", %" PRId64 " tokens", t->samples_per_epoch * t->state.input_spec.tokens);
-    vv_str_add(out, " per epoch)");
+    vv_str_add(out, t->stage_count ? " in the first epoch)" : " per epoch)");
     if (t->ssr != 1.0)
         vv_str_addf(out, "; stretched by scale_schedule_ratio %g, with the schedules", t->ssr);
     if (axis->batches_per_iteration > 0)
@@ -300,6 +312,13 @@ vv_status vvi_plan_cost_of(vv_trainer *t, vvi_plan_cost *out)
     return VV_OK;
 }
 
+double vvi_whole_batches(const vv_trainer *t)
+{
+    const int64_t batches = t->state.axis.total_batches;
+    return t->stage_count ? (double)vvi_stages_samples(t, batches) / (double)t->batch_size
+                          : (double)batches;
+}
+
 static vv_status add_cost(vv_trainer *t, vv_str *out)
 {
     const vv_state *s = &t->state;
@@ -314,8 +333,7 @@ static vv_status add_cost(vv_trainer *t, vv_str *out)
         add_sizing(t, out);
         vv_str_addf(out, "compute     %.3f GFLOP per batch", cost.batch_flops / 1e9);
         if (s->axis.total_batches >= 0)
-            vv_str_addf(out, ", %.4g for the run",
-                        cost.batch_flops * (double)s->axis.total_batches / 1e9);
+            vv_str_addf(out, ", %.4g for the run", cost.batch_flops * vvi_whole_batches(t) / 1e9);
         vv_str_add(out, "\n");
     }
     const char *note = t->sizing.precision_note;

@@ -94,8 +94,8 @@ vvi_name_facts vvi_saver_facts(const vv_trainer *t)
     vvi_name_facts facts = {.run_name = t->run_name, .time = t->state.time, .world_size = 1,
                             .local_world_size = 1};
     /* One name per position, on both sides of an epoch's end. */
-    if (t->state.axis.batches_per_epoch > 0 &&
-        facts.time.batch_in_epoch == t->state.axis.batches_per_epoch)
+    const int64_t per_epoch = vv_axis_epoch_batches(&t->state.axis, facts.time.epoch);
+    if (per_epoch > 0 && facts.time.batch_in_epoch == per_epoch)
         vv_timestamp_next_epoch(&facts.time, 0.0);
     return facts;
 }

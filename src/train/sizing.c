@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "data/layout.h"
 #include "trainer_impl.h"
 
 /* Moments of the run that are planned: first and last batch, and what methods name. */
@@ -373,17 +374,31 @@ static vv_status resolve_microbatch(vv_trainer *t, const vv_trainer_opts *o, sto
     return VV_OK;
 }
 
+static vv_status check_rest(vv_trainer *t, int64_t rest, int64_t micro)
+{
+    vvi_dry_result r;
+    if (rest == 0 || rest == micro)
+        return VV_OK;
+    return vv_fail_within(vvi_step_dry(t, 1.0, rest, VV_BIND_WRITE, false, &r),
+                          "microbatch of %lld rows", (long long)rest);
+}
+
 /* The last, smaller microbatches: a model that cannot take them says so now. */
 static vv_status check_rests(vv_trainer *t, int64_t micro)
 {
     int64_t last_batch = t->samples_per_epoch -
                          (t->state.axis.batches_per_epoch - 1) * t->batch_size;
-    const int64_t rests[] = {t->batch_size % micro, last_batch % micro};
-    for (size_t i = 0; i < sizeof rests / sizeof *rests; i++) {
-        vvi_dry_result r;
-        if (rests[i] > 0 && rests[i] != micro)
-            VV_TRY(vv_fail_within(vvi_step_dry(t, 1.0, rests[i], VV_BIND_WRITE, false, &r),
-                                  "microbatch of %lld rows", (long long)rests[i]));
+    if (t->stage_count == 0) {
+        VV_TRY(check_rest(t, t->batch_size % micro, micro));
+        return check_rest(t, last_batch % micro, micro);
+    }
+    for (int i = 0; i < t->stage_count; i++)
+        VV_TRY(check_rest(t, t->stages[i].size % micro, micro));
+    for (int64_t epoch = 0, batch = 0; batch < t->state.axis.total_batches && epoch < 64; epoch++) {
+        const int64_t here = vv_loader_epoch_batches(t->train, epoch);
+        const vvi_place last = vvi_layout_at(vvi_loader_layout(t->train), epoch, here - 1);
+        VV_TRY(check_rest(t, last.rows % micro, micro));
+        batch += here;
     }
     return VV_OK;
 }

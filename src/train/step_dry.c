@@ -2,6 +2,7 @@
  * moment of the run, the graph is built and planned, and everything is put back. */
 #include <string.h>
 
+#include "data/layout.h"
 #include "record.h"
 #include "trainer_impl.h"
 
@@ -59,12 +60,18 @@ static void set_clock(vv_trainer *t, double moment)
     int64_t total = s->axis.total_batches, per_epoch = s->axis.batches_per_epoch;
     int64_t batch = total > 1 ? (int64_t)(moment * (double)(total - 1) + 0.5) : 0;
     s->time = (vv_timestamp){.batch = batch};
-    if (per_epoch > 0) {
+    s->time.sample = batch * t->batch_size;
+    if (t->stage_count) {
+        const vvi_place at = vvi_layout_find(vvi_loader_layout(t->train), batch);
+        s->time.epoch = s->time.epoch_in_iteration = at.epoch;
+        s->time.batch_in_epoch = at.batch;
+        s->time.sample_in_epoch = at.first;
+        s->time.sample = vvi_stages_samples(t, batch);
+    } else if (per_epoch > 0) {
         s->time.epoch = s->time.epoch_in_iteration = batch / per_epoch;
         s->time.batch_in_epoch = batch % per_epoch;
+        s->time.sample_in_epoch = s->time.batch_in_epoch * t->batch_size;
     }
-    s->time.sample = batch * t->batch_size;
-    s->time.sample_in_epoch = s->time.batch_in_epoch * t->batch_size;
     s->progress = total > 0 ? (double)batch / (double)total : moment;
 }
 

@@ -342,6 +342,7 @@ void vv_trainer_free(vv_trainer *t)
     vvi_profiler_free(t->profiler);
     vvi_saver_fini(&t->saver);
     vvi_loading_fini(&t->loading);
+    vvi_stages_fini(t);
     vv_graph_free(t->graph);
     vv_optimizer_free(t->state.optimizer);
     vv_model_free(t->state.model);

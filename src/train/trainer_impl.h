@@ -121,6 +121,11 @@ typedef enum vvi_run_status {
 
 typedef struct vvi_profiler vvi_profiler; /* profile.h */
 
+typedef struct vvi_batch_stage {
+    int64_t first_batch, size;
+    double lr_factor;
+} vvi_batch_stage;
+
 struct vv_trainer {
     vv_state state;
     vv_graph *graph;
@@ -148,7 +153,12 @@ struct vv_trainer {
     vvi_loading loading;
     vv_time
         max_duration; /* as given and scaled; state.max_duration shrinks when a callback stops */
-    int64_t batch_size, samples_per_epoch;
+    int64_t batch_size; /* the largest */
+    int64_t samples_per_epoch, tokens_per_sample;
+    bool stages_set; /* the loader has the stages */
+    struct vvi_batch_stage *stages; /* of batch sizes; none = one size */
+    int stage_count;
+    vv_axis_knot *knots;
     int64_t microbatch, eval_microbatch;
     double grad_clip_norm;
     bool told_gradient; /* of one that is not finite, since the last finite one */
@@ -217,6 +227,19 @@ vv_status vvi_axis_check_intervals(const vv_trainer *trainer);
 /* Its length (none: never) is reached. */
 bool vvi_iteration_ends(vv_time length, const vv_timestamp *now);
 void vvi_iteration_next(vv_timestamp *now);
+
+/* ---- batch_stages.c: batch sizes that change ---- */
+/* Once the duration is known; the loader has them from then on. */
+vv_status vvi_stages_set(vv_trainer *trainer, const vv_batch_stage *stages, int count);
+vv_status vvi_stages_axis(vv_trainer *trainer); /* the axis' knots */
+void vvi_stages_fini(vv_trainer *trainer);
+/* [[position, size], ...], and whether a file's are the same (none: those of one size). */
+void vvi_stages_json(const vv_trainer *trainer, vv_str *out);
+bool vvi_stages_same(const vv_trainer *trainer, const struct json_t *saved);
+double vvi_stages_lr_factor(const vv_trainer *trainer, double batch);
+int64_t vvi_stages_largest(const vv_trainer *trainer); /* rows of the largest batch */
+/* Samples in the first batches of the run. */
+int64_t vvi_stages_samples(const vv_trainer *trainer, int64_t batches);
 
 /* ---- step.c ---- */
 /* Gradients of state.batch into param->grad over all microbatches; *loss = the true objective. */
@@ -376,6 +399,8 @@ typedef struct vvi_plan_cost {
     double step_bytes, weight_bytes, batch_flops;
 } vvi_plan_cost;
 vv_status vvi_plan_cost_of(vv_trainer *trainer, vvi_plan_cost *out);
+/* The run's length in batches of the largest size. */
+double vvi_whole_batches(const vv_trainer *trainer);
 typedef struct vvi_expected {
     double seconds, usd; /* NaN = not known */
     const char *note;    /* what `seconds` stands on, or why it is not known */

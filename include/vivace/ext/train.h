@@ -161,6 +161,10 @@ VV_API VV_BORROWED const char *vv_state_run_name(const vv_state *state);
 VV_API VV_BORROWED const char *vv_state_recipe(const vv_state *state);
 /* A reproducible random cursor for a method: a function of (seed, method, batch) only. */
 VV_API vv_rng vv_state_rng(const vv_state *state, const char *stream);
+/* Stage number i of a run whose batches change in size: its first batch, the rows of its batches,
+   and what multiplies the learning rate. False past the end; without stages there is none. */
+VV_API bool vv_state_batch_stage(const vv_state *state, int i, int64_t *first_batch, int64_t *size,
+                                 double *lr_factor);
 /* Metric of the last evaluation: label "eval", name "accuracy"; or of training: label "train" (last
    batch) or "train_epoch" (last epoch's average), name "loss" or one of train_metrics. VV_ENOTFOUND
    if nobody of that label computes it, VV_ESTATE if there is no value yet. */

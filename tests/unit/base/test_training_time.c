@@ -251,7 +251,7 @@ static void test_positions(void **state)
 {
     (void)state;
     double p;
-    const vv_axis batches = {5, 4, 32, 50, 7, 0.0};
+    const vv_axis batches = {5, 4, 32, 50, 7, 0.0, NULL, 0};
     vv_axis seconds = VV_AXIS_UNKNOWN;
     vv_timestamp now = {.batch = 12, .total_seconds = 99.5};
     seconds.batches_per_epoch = 5;

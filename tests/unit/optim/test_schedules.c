@@ -7,7 +7,8 @@
 
 #include <vivace/optim.h>
 
-static const vv_axis million = {1000, 1, -1, 1000000, -1, 0}; /* 1000 epochs of 1000 batches */
+static const vv_axis million = {1000, 1, -1,   1000000,
+                                -1,   0, NULL, 0}; /* 1000 epochs of 1000 batches */
 
 static vv_schedule *make(const char *name, const char *settings)
 {
@@ -118,7 +119,7 @@ static void test_vectors(void **state)
         run(&vectors[i], &axis, 1e-3);
     }
     /* half the run: 500 epochs; the warm-up keeps its length */
-    const vv_axis half = {1000, 1, -1, 500000, -1, 0};
+    const vv_axis half = {1000, 1, -1, 500000, -1, 0, NULL, 0};
     const curve scaled = {
         "linear_decay_with_warmup",
         "t_warmup=500ep,alpha_i=3,alpha_f=2,t_max=1002ep",
@@ -149,8 +150,9 @@ static void test_all_warmup(void **state)
 static void test_b23(void **state)
 {
     (void)state;
-    const vv_axis axis = {10, 4, -1, 110, -1, 0}, hundred = {10, 4, -1, 100, -1, 0},
-                  fifty = {10, 4, -1, 50, -1, 0};
+    const vv_axis axis = {10, 4, -1, 110, -1, 0, NULL, 0},
+                  hundred = {10, 4, -1, 100, -1, 0, NULL, 0},
+                  fifty = {10, 4, -1, 50, -1, 0, NULL, 0};
     const curve warm = {
         "cosine_decay_with_warmup",
         "t_warmup=10ba,t_max=110ba",
@@ -199,7 +201,7 @@ static void test_scale_warmup(void **state)
 {
     (void)state;
     const char *settings = "t_warmup=10ba,t_max=110ba,scale_warmup=true";
-    const vv_axis twice = {10, 4, -1, 220, -1, 0}, half = {10, 4, -1, 55, -1, 0};
+    const vv_axis twice = {10, 4, -1, 220, -1, 0, NULL, 0}, half = {10, 4, -1, 55, -1, 0, NULL, 0};
     const curve longer = {"linear_decay_with_warmup",
                           settings,
                           2,
@@ -221,7 +223,7 @@ static void test_scale_warmup(void **state)
 static void test_units(void **state)
 {
     (void)state;
-    const vv_axis axis = {100, 8, 64, 100, -1, 0};
+    const vv_axis axis = {100, 8, 64, 100, -1, 0, NULL, 0};
     const curve curves[] = {
         {"linear_decay", "t_max=800sp", 1, {{0, 1}, {50, 0.5}, {100, 0}, END}},
         {"linear_decay", "t_max=6400tok", 1, {{25, 0.75}, {99.5, 0.005}, END}},
@@ -274,7 +276,8 @@ static void refuse(const char *name, const char *settings, const vv_axis *axis, 
 static void test_checks(void **state)
 {
     (void)state;
-    const vv_axis axis = {10, 4, -1, 100, -1, 0}, unknown = {-1, -1, -1, 100, -1, 0};
+    const vv_axis axis = {10, 4, -1, 100, -1, 0, NULL, 0},
+                  unknown = {-1, -1, -1, 100, -1, 0, NULL, 0};
     refuse("cosine_decay_with_warmup", "t_warmup=5ba,t_max=50ba", &axis, 1, "t_max is 50 batches");
     refuse("linear_decay_with_warmup", "t_warmup=5ba,t_max=9ep", &axis, 1, "training takes 100");
     refuse("polynomial_with_warmup", "t_warmup=5ba,t_max=100ba", &axis, 0.5, "t_max is 50 batches");
@@ -309,7 +312,7 @@ static void test_checks(void **state)
 static void test_wrong_use(void **state)
 {
     (void)state;
-    const vv_axis axis = {10, 4, -1, 100, -1, 0};
+    const vv_axis axis = {10, 4, -1, 100, -1, 0, NULL, 0};
     vv_schedule *schedule = NULL;
     double factor;
     assert_fails(vv_schedule_new(&schedule, vv_schedule_find("step"), NULL), VV_EINVAL);
