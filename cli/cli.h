@@ -40,6 +40,7 @@ void cli_args_fini(cli_args *args);
 
 /* `vivace data tokenize` and `data train-bpe`, with the arguments behind these words. */
 int cli_data_tokenize(int argc, char **argv);
+int cli_data_train_bpe(int argc, char **argv);
 
 /* Prints the library's sentence; returns CLI_FAILED. */
 int cli_fail(void);

@@ -1,11 +1,9 @@
-/* cmd_tokenize.c - `vivace data tokenize`: text files into token files. */
+/* cmd_tokenize.c - `vivace data tokenize` and `data train-bpe`: text files into token files, or
+ * into a vocabulary. */
 #include "cli.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <vivace/corpus.h>
@@ -16,8 +14,9 @@ typedef struct settings {
     const char *out, *tokenizer, *files, *separator;
     double validation;
     int split;
-    int64_t seed, threads;
+    int64_t seed, threads, vocab, min_count;
     bool special;
+    const char *end;
 } settings;
 
 static const char *const split_names[] = {"documents", "tail", NULL};
@@ -47,6 +46,30 @@ static const vv_desc tokenize_desc = {
     .cite = "",
     .domains = "nlp",
     .fields = tokenize_fields,
+    .opts_size = sizeof(settings),
+};
+
+static const vv_field train_fields[] = {
+    {"out", "File for the tokenizer, a tokenizer.json", VV_FIELD_STRING, AT(out), NULL, 0, 0, NULL},
+    {"vocab", "Tokens: 256 bytes, merges, and the end token", VV_FIELD_INT, AT(vocab), "8192", 256,
+     1 << 24, NULL},
+    {"min_count", "A pair that is rarer than this does not merge", VV_FIELD_INT, AT(min_count), "2",
+     1, 9e15, NULL},
+    {"end", "Text of the token that ends documents; empty = none", VV_FIELD_STRING, AT(end),
+     "<|endoftext|>", 0, 0, NULL},
+    {"files", "Names in folders that count", VV_FIELD_STRING, AT(files), "*.txt,*.md", 0, 0, NULL},
+    {"separator", "What stands between documents in a file", VV_FIELD_STRING, AT(separator), "", 0,
+     0, NULL},
+    {"threads", "Threads; 0 = one a processor", VV_FIELD_INT, AT(threads), "0", 0, 256, NULL},
+    {.name = NULL},
+};
+static const vv_desc train_desc = {
+    .kind = "verb",
+    .name = "data train-bpe",
+    .summary = "A vocabulary from text files.",
+    .cite = "Sennrich et al.: Neural machine translation of rare words with subword units, 2016",
+    .domains = "nlp",
+    .fields = train_fields,
     .opts_size = sizeof(settings),
 };
 
@@ -82,25 +105,11 @@ static bool show(void *ctx, int64_t done, int64_t total)
     return !interrupted;
 }
 
-static vv_status make_folder(const char *path)
+static void start_bar(bar *b)
 {
-    vv_str part = {0};
-    vv_status status = VV_OK;
-    for (const char *at = path; status == VV_OK && *at;) {
-        const char *slash = strchr(at + 1, '/');
-        const size_t length = slash ? (size_t)(slash - path) : strlen(path);
-        vv_str_clear(&part);
-        vv_str_addn(&part, path, length);
-        status = vv_str_status(&part);
-        struct stat info;
-        if (status == VV_OK && mkdir(vv_str_text(&part), 0777) != 0 &&
-            (stat(vv_str_text(&part), &info) != 0 || !S_ISDIR(info.st_mode)))
-            status = vv_fail(VV_EIO, "cannot make the folder '%s': %s", vv_str_text(&part),
-                             strerror(errno));
-        at = path + length;
-    }
-    vv_str_fini(&part);
-    return status;
+    *b = (bar){.start = vv_clock(), .terminal = isatty(STDERR_FILENO)};
+    signal(SIGINT, on_interrupt);
+    signal(SIGTERM, on_interrupt);
 }
 
 static void print_file(const char *kind, const char *path, const vv_tokens_info *info)
@@ -130,12 +139,10 @@ static vv_status tokenize(const settings *o, const cli_args *args)
     VV_GO(vv_str_status(&eval_path));
     VV_GO(vv_tokenizer_open(&tokenizer, o->tokenizer));
     VV_GO(vv_corpus_open(&corpus, &opts));
-    VV_GO(make_folder(o->out));
     const vv_corpus_info *info = vv_corpus_info_of(corpus);
-    bar b = {.start = vv_clock(), .terminal = isatty(STDERR_FILENO)};
+    bar b;
+    start_bar(&b);
     const vv_tokenize_opts how = {(int)o->threads, o->special, show, &b};
-    signal(SIGINT, on_interrupt);
-    signal(SIGTERM, on_interrupt);
     VV_GO(vv_corpus_tokenize(corpus, tokenizer, &how, vv_str_text(&train_path),
                              vv_str_text(&eval_path), &train, &eval));
     const double seconds = vv_clock() - b.start;
@@ -154,15 +161,54 @@ out:
     return status;
 }
 
+/* The evaluation share is 0: all documents count, but for those whose names say otherwise. */
+static vv_status train_bpe(const settings *o, const cli_args *args)
+{
+    vv_status status;
+    vv_tokenizer *tokenizer = NULL;
+    vv_corpus *corpus = NULL;
+    vv_corpus_opts opts = VV_CORPUS_DEFAULTS;
+    vv_bpe_opts how = VV_BPE_DEFAULTS;
+    bar b;
+    opts.inputs = args->words;
+    opts.input_count = args->word_count;
+    opts.files = o->files;
+    opts.separator = o->separator;
+    opts.validation = 0;
+    VV_GO(vv_corpus_open(&corpus, &opts));
+    start_bar(&b);
+    how.vocab = o->vocab;
+    how.min_count = o->min_count;
+    how.end = o->end;
+    how.threads = (int)o->threads;
+    how.progress = show;
+    how.ctx = &b;
+    VV_GO(vv_corpus_train_bpe(&tokenizer, corpus, &how));
+    VV_GO(vv_tokenizer_save(tokenizer, o->out));
+    const int64_t vocab = vv_tokenizer_vocab(tokenizer);
+    printf("%s: %lld tokens from %.1f MB of text in %.1f s\n", o->out, (long long)vocab,
+           (double)(vv_corpus_info_of(corpus)->bytes - vv_corpus_info_of(corpus)->eval_bytes) / 1e6,
+           vv_clock() - b.start);
+    if (vocab < o->vocab)
+        printf("fewer than %lld: no further pair occurs %lld times\n", (long long)o->vocab,
+               (long long)o->min_count);
+out:
+    vv_corpus_free(corpus);
+    vv_tokenizer_free(tokenizer);
+    return status;
+}
+
 static const cli_verb tokenize_verb = {
     "data tokenize", "INPUT... out=DIR [tokenizer=gpt2|bytes|PATH] [key=value ...]",
     "Turns text files, or folders of them, into token files to train on.", NULL};
+static const cli_verb train_verb = {
+    "data train-bpe", "INPUT... out=FILE [vocab=N] [key=value ...]",
+    "Trains a byte-level BPE vocabulary on text files, or folders of them.", NULL};
 
-static int print_help(void)
+static int print_help(const cli_verb *verb, const vv_field *fields)
 {
-    printf("%s\nusage: vivace %s %s\n\n", tokenize_verb.summary, tokenize_verb.name,
-           tokenize_verb.usage);
-    for (const vv_field *field = tokenize_fields; field->name; field++)
+    printf("%s\nusage: vivace %s %s\n\n", verb->summary, verb->name, verb->usage);
+    for (const vv_field *field = fields; field->name; field++)
         printf("  %-11s %s%s%s%s\n", field->name, field->help, field->fallback ? " [" : "",
                field->fallback ? field->fallback : "", field->fallback ? "]" : "");
     return CLI_DONE;
@@ -184,25 +230,36 @@ static vv_status read_settings(const vv_desc *desc, void *opts, const cli_args *
     return vv_opts_check(desc, opts);
 }
 
-int cli_data_tokenize(int argc, char **argv)
+static int run_verb(const cli_verb *verb, const vv_desc *desc, int argc, char **argv,
+                    vv_status (*run)(const settings *o, const cli_args *args))
 {
     cli_args args;
     settings opts;
     if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0))
-        return print_help();
-    int code = cli_parse(&tokenize_verb, argc, argv, NULL, argc, &args);
+        return print_help(verb, desc->fields);
+    int code = cli_parse(verb, argc, argv, NULL, argc, &args);
     if (code == CLI_DONE && !args.word_count)
-        code = cli_usage(&tokenize_verb, "no text was given");
+        code = cli_usage(verb, "no text was given");
     if (code != CLI_DONE)
         goto out;
-    if (vv_opts_init(&tokenize_desc, &opts) != VV_OK) {
+    if (vv_opts_init(desc, &opts) != VV_OK) {
         code = cli_fail();
         goto out;
     }
-    if (read_settings(&tokenize_desc, &opts, &args) != VV_OK || tokenize(&opts, &args) != VV_OK)
+    if (read_settings(desc, &opts, &args) != VV_OK || run(&opts, &args) != VV_OK)
         code = cli_fail();
-    vv_opts_fini(&tokenize_desc, &opts);
+    vv_opts_fini(desc, &opts);
 out:
     cli_args_fini(&args);
     return code;
+}
+
+int cli_data_tokenize(int argc, char **argv)
+{
+    return run_verb(&tokenize_verb, &tokenize_desc, argc, argv, tokenize);
+}
+
+int cli_data_train_bpe(int argc, char **argv)
+{
+    return run_verb(&train_verb, &train_desc, argc, argv, train_bpe);
 }

@@ -61,7 +61,8 @@ typedef struct vv_tokenize_opts {
     vv_corpus_progress progress; /* may be NULL */
     void *ctx;
 } vv_tokenize_opts;
-/* Writes the documents as token files, each whole or not at all. eval_path is left as it was if
+/* Writes the documents as token files, each whole or not at all, in folders that are made if they
+   are not there. eval_path is left as it was if
    no document is for evaluation (*eval is zero then); both infos may be NULL. Text that is not
    UTF-8 is VV_EFORMAT with the file and the byte. The files do not depend on the threads. */
 VV_API VV_MUST_USE vv_status vv_corpus_tokenize(const vv_corpus *corpus,
@@ -69,6 +70,25 @@ VV_API VV_MUST_USE vv_status vv_corpus_tokenize(const vv_corpus *corpus,
                                                 const vv_tokenize_opts *opts,
                                                 const char *train_path, const char *eval_path,
                                                 vv_tokens_info *train, vv_tokens_info *eval);
+
+typedef struct vv_bpe_opts {
+    int64_t vocab;     /* tokens: 256 bytes, merges, and the end token */
+    int64_t min_count; /* a pair that is rarer than this does not merge */
+    const char *end;   /* text of the token that ends documents; "" = none */
+    int threads;       /* 0 = as many as kernels use */
+    vv_corpus_progress progress; /* of the reading; may be NULL */
+    void *ctx;
+} vv_bpe_opts;
+#define VV_BPE_DEFAULTS                          \
+    {                                            \
+        8192, 2, "<|endoftext|>", 0, NULL, NULL  \
+    }
+/* A byte-level BPE of the documents to train on, in GPT-2's pieces: again and again the most
+   frequent pair of neighbours becomes a token; among equals the one with the lowest ids, left
+   before right. So the result depends on the text alone, and equals that of Hugging Face's trainer.
+   There may be fewer tokens than asked for if the text has no more. */
+VV_API VV_MUST_USE vv_status vv_corpus_train_bpe(VV_OWNED vv_tokenizer **out,
+                                                 const vv_corpus *corpus, const vv_bpe_opts *opts);
 
 VV_END_DECLS
 

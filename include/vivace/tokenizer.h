@@ -35,6 +35,10 @@ VV_API VV_MUST_USE vv_status vv_tokenizer_token(const vv_tokenizer *tokenizer, i
 VV_API VV_BORROWED const char *vv_tokenizer_name(const vv_tokenizer *tokenizer);
 VV_API VV_BORROWED const char *vv_tokenizer_fingerprint(const vv_tokenizer *tokenizer);
 
+/* Writes it as tokenizer.json, which this and Hugging Face's `tokenizers` read, whole or not at
+   all. Plain bytes become a BPE without merges. */
+VV_API VV_MUST_USE vv_status vv_tokenizer_save(const vv_tokenizer *tokenizer, const char *path);
+
 /* *ids (vv_dealloc) = the tokens of a text. special: texts of special tokens such as
    "<|endoftext|>" become those tokens; otherwise they are text like any other. VV_EFORMAT with the
    byte's position if the text is not UTF-8 (plain bytes take anything). */

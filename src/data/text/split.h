@@ -28,8 +28,6 @@ const unsigned char *vvi_split_gpt2(const vvi_char_classes *classes, const unsig
 bool vvi_split_gpt2_may_cut(const vvi_char_classes *classes, const unsigned char *start,
                             const unsigned char *at);
 
-/* Whether the character at `at` is white space. */
-bool vvi_split_is_space(const vvi_char_classes *classes, const unsigned char *at);
 /* A text without the white space at its start (or end): where it then starts (or ends). */
 const unsigned char *vvi_split_trim_start(const vvi_char_classes *classes, const unsigned char *at,
                                           const unsigned char *end);

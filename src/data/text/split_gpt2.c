@@ -112,7 +112,7 @@ const unsigned char *vvi_split_gpt2(const vvi_char_classes *classes, const unsig
     return what == VVI_SPACE ? space_end(classes, at, end) : run_end(classes, what, next, end);
 }
 
-bool vvi_split_is_space(const vvi_char_classes *classes, const unsigned char *at)
+static bool is_space(const vvi_char_classes *classes, const unsigned char *at)
 {
     const unsigned char *next;
     return class_at(classes, at, &next) == VVI_SPACE;
@@ -132,8 +132,8 @@ static const unsigned char *char_before(const unsigned char *start, const unsign
 bool vvi_split_gpt2_may_cut(const vvi_char_classes *classes, const unsigned char *start,
                             const unsigned char *at)
 {
-    return (*at & 0xc0) != 0x80 && vvi_split_is_space(classes, at) &&
-           !vvi_split_is_space(classes, char_before(start, at));
+    return (*at & 0xc0) != 0x80 && is_space(classes, at) &&
+           !is_space(classes, char_before(start, at));
 }
 
 const unsigned char *vvi_split_trim_start(const vvi_char_classes *classes, const unsigned char *at,
@@ -145,7 +145,7 @@ const unsigned char *vvi_split_trim_start(const vvi_char_classes *classes, const
 const unsigned char *vvi_split_trim_end(const vvi_char_classes *classes, const unsigned char *start,
                                         const unsigned char *end)
 {
-    while (end > start && vvi_split_is_space(classes, char_before(start, end)))
+    while (end > start && is_space(classes, char_before(start, end)))
         end = char_before(start, end);
     return end;
 }

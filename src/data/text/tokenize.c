@@ -68,6 +68,18 @@ static vv_status new_writer(vv_tokens_writer **out, const vv_tokenizer *t, const
     return vv_tokens_writer_new(out, path, t->vocab, t->end, t->fingerprint);
 }
 
+static vv_status make_folder_of(const char *path)
+{
+    char *folder;
+    VV_TRY(vv_strdup(&folder, path));
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
+    const vv_status status = slash ? vvi_mkdirs(folder) : VV_OK;
+    vv_dealloc(folder);
+    return status;
+}
+
 vv_status vv_corpus_tokenize(const vv_corpus *corpus, const vv_tokenizer *tokenizer,
                              const vv_tokenize_opts *opts, const char *train_path,
                              const char *eval_path, vv_tokens_info *train, vv_tokens_info *eval)
@@ -83,6 +95,9 @@ vv_status vv_corpus_tokenize(const vv_corpus *corpus, const vv_tokenizer *tokeni
     run.cut = may_cut(&job) ? cut_text : NULL;
     run.progress = opts->progress;
     run.progress_ctx = opts->ctx;
+    VV_TRY(make_folder_of(train_path));
+    if (corpus->info.eval_documents > 0)
+        VV_TRY(make_folder_of(eval_path));
     VV_TRY(vv_alloc_array(&job.parts, (size_t)threads, sizeof *job.parts));
     VV_GO(new_writer(&job.train, tokenizer, train_path));
     if (corpus->info.eval_documents > 0)

@@ -44,7 +44,7 @@ struct vv_tokenizer {
     char *name;
     char fingerprint[65];
     bool plain_bytes;
-    bool prefix_space;  /* a blank goes before a text that does not start with white space */
+    bool prefix_space;  /* a blank goes before a text that does not start with one */
     bool whole_words;   /* a word that is a token is not merged from its bytes */
     int64_t vocab;
     int32_t end;
