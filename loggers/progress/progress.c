@@ -29,7 +29,7 @@ typedef struct progress {
     FILE *out;
     bool bar, drawn; /* drawn: the cursor stands in an unfinished line */
     double started, last; /* clock at the fit's start and at the last output */
-    int64_t first_sample;
+    int64_t first_sample, first_token;
     double first_progress, first_seconds;
     double usd;     /* last cost that was logged; NaN = none */
     vv_str metrics; /* of the evaluation that runs: "  eval/accuracy 0.9000" */
@@ -81,7 +81,10 @@ static void describe(const vv_logger *logger, const vv_state *s, vv_str *out)
     char left[32];
     const progress *p = logger->self;
     double seconds = s->time.total_seconds - p->first_seconds, wall = vv_clock() - p->started;
-    double rate = seconds > 0.0 ? (double)(s->time.sample - p->first_sample) / seconds : 0.0;
+    const bool tokens = s->time.token > 0;
+    const int64_t trained = tokens ? s->time.token - p->first_token
+                                   : s->time.sample - p->first_sample;
+    double rate = seconds > 0.0 ? (double)trained / seconds : 0.0;
     double done = s->progress - p->first_progress;
     double eta = done > 0.0 ? wall / done * (1.0 - s->progress) : (double)NAN;
     double usd = cost(logger, s, wall);
@@ -89,8 +92,8 @@ static void describe(const vv_logger *logger, const vv_state *s, vv_str *out)
                 (long long)s->time.epoch, (long long)s->time.batch);
     if (s->axis.total_batches > 0)
         vv_str_addf(out, "/%lld", (long long)s->axis.total_batches);
-    vv_str_addf(out, "  loss %.4f  %.*f samples/s  left %s", s->train_loss, rate < 10.0 ? 2 : 0,
-                rate, vv_progress_time(eta, left, sizeof left));
+    vv_str_addf(out, "  loss %.4f  %.*f %s/s  left %s", s->train_loss, rate < 10.0 ? 2 : 0, rate,
+                tokens ? "tokens" : "samples", vv_progress_time(eta, left, sizeof left));
     if (!isnan(usd))
         vv_str_addf(out, "  $%.*f", usd < 10.0 ? 4 : 2, usd);
     vv_str_add(out, vv_str_text(&p->standing));
@@ -202,6 +205,7 @@ static void begin(progress *p, const vv_state *s)
     p->started = p->last = vv_clock();
     p->first_progress = s->progress;
     p->first_sample = s->time.sample;
+    p->first_token = s->time.token;
     p->first_seconds = s->time.total_seconds;
 }
 

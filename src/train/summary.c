@@ -86,6 +86,11 @@ vv_status vv_trainer_summary(vv_trainer *t, vv_str *out)
     add_text(out, "hardware", t->hardware);
     add_text(out, "price_note", t->price_note);
     add_number(out, "samples_per_second", seconds > 0.0 ? (double)s->time.sample / seconds : 0.0);
+    if (s->time.token > 0) {
+        vv_str_addf(out, ",\n  \"tokens\": %lld", (long long)s->time.token);
+        add_number(out, "tokens_per_second",
+                   seconds > 0.0 ? (double)s->time.token / seconds : 0.0);
+    }
     add_metrics(out, t, false);
     add_metrics(out, t, true);
     add_text(out, "precision", vvi_precision_name(s->precision));
