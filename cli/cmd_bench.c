@@ -10,7 +10,7 @@
 /* Settings of one benchmark; a described type, so that unknown keys get the nearest valid one. */
 typedef struct bench_opts {
     const char *model, *model_settings, *data, *methods;
-    int64_t batch, microbatch, steps, warmup, threads, size;
+    int64_t batch, microbatch, steps, warmup, threads, size, seq, vocabulary;
     int precision, backend;
     bool fuse;
 } bench_opts;
@@ -23,6 +23,8 @@ static const vv_field bench_fields[] = {
     {.name = "model_settings", .help = "its settings, like [width=16]", .type = VV_FIELD_STRING, .offset = AT(model_settings), .fallback = ""},
     {.name = "data", .help = "real set whose shapes the random batch has", .type = VV_FIELD_STRING, .offset = AT(data), .fallback = "cifar10"},
     {.name = "size", .help = "image side in pixels; 0 = the set's", .type = VV_FIELD_INT, .offset = AT(size), .fallback = "0", .min = 0, .max = 4096},
+    {.name = "seq", .help = "random texts of so many tokens in place of images; 0 = images", .type = VV_FIELD_INT, .offset = AT(seq), .fallback = "0", .min = 0, .max = 1 << 24},
+    {.name = "vocabulary", .help = "tokens of random texts", .type = VV_FIELD_INT, .offset = AT(vocabulary), .fallback = "50257", .min = 2, .max = INT32_MAX},
     {.name = "batch", .help = "samples per step", .type = VV_FIELD_INT, .offset = AT(batch), .fallback = "512", .min = 1, .max = 1e7},
     {.name = "microbatch", .help = "samples computed at once; 0 = the whole batch", .type = VV_FIELD_INT, .offset = AT(microbatch), .fallback = "0", .min = 0, .max = 1e7},
     {.name = "precision", .help = "arithmetic of convolutions and matmuls", .type = VV_FIELD_CHOICE, .offset = AT(precision), .fallback = "fp32", .choices = precisions},
@@ -101,6 +103,32 @@ static vv_status apply_methods(bench *b)
     return status;
 }
 
+/* A batch of random images, as the loader would give them: floats of about one deviation. */
+static vv_status make_images(bench *b, const vv_sample_spec *spec)
+{
+    int64_t shape[4] = {b->opts.batch, spec->input_shape[0], spec->input_shape[1],
+                        spec->input_shape[2]};
+    VV_TRY(vv_tensor_new(&b->input, VV_F32, 4, shape));
+    VV_TRY(vv_tensor_new(&b->target, VV_I32, 1, shape));
+    vv_rng rng = vv_rng_at(1, "bench", 0);
+    for (int64_t i = 0; i < b->input->count; i++)
+        ((float *)b->input->data)[i] = (float)vv_rng_uniform_in(&rng, -1.7, 1.7);
+    for (int64_t i = 0; i < b->target->count; i++)
+        ((int32_t *)b->target->data)[i] = (int32_t)vv_rng_below(&rng, spec->classes);
+    return VV_OK;
+}
+
+static vv_status make_texts(bench *b, vv_dataset *set)
+{
+    const int64_t seq = set->spec.tokens, shape[2] = {b->opts.batch, seq};
+    VV_TRY(vv_tensor_new(&b->input, VV_I32, 2, shape));
+    VV_TRY(vv_tensor_new(&b->target, VV_I32, 2, shape));
+    for (int64_t i = 0; i < b->opts.batch; i++)
+        VV_TRY(vv_dataset_read(set, i, (int32_t *)b->input->data + i * seq,
+                               (int32_t *)b->target->data + i * seq));
+    return VV_OK;
+}
+
 static vv_status set_up(bench *b)
 {
     vv_sample_spec spec;
@@ -114,21 +142,19 @@ static vv_status set_up(bench *b)
     VV_GO(vv_alloc(&opts, set_desc->desc.opts_size + 1));
     VV_GO(vv_opts_init(&set_desc->desc, opts));
     opts_type = &set_desc->desc;
-    snprintf(settings, sizeof settings, "like=%.40s,count=%lld,height=%lld,width=%lld",
-             b->opts.data, (long long)b->opts.batch, (long long)b->opts.size,
-             (long long)b->opts.size);
+    if (b->opts.seq)
+        snprintf(settings, sizeof settings,
+                 "like=text,count=%lld,pool=%lld,seq=%lld,vocabulary=%lld",
+                 (long long)b->opts.batch, (long long)b->opts.batch, (long long)b->opts.seq,
+                 (long long)b->opts.vocabulary);
+    else
+        snprintf(settings, sizeof settings, "like=%.40s,count=%lld,height=%lld,width=%lld",
+                 b->opts.data, (long long)b->opts.batch, (long long)b->opts.size,
+                 (long long)b->opts.size);
     VV_GO(vv_opts_set_all(&set_desc->desc, opts, settings));
     VV_GO(vv_dataset_open(&set, set_desc, opts, "train"));
     spec = set->spec;
-    int64_t shape[4] = {b->opts.batch, spec.input_shape[0], spec.input_shape[1],
-                        spec.input_shape[2]};
-    VV_GO(vv_tensor_new(&b->input, VV_F32, 4, shape));
-    VV_GO(vv_tensor_new(&b->target, VV_I32, 1, shape));
-    vv_rng rng = vv_rng_at(1, "bench", 0);
-    for (int64_t i = 0; i < b->input->count; i++)
-        ((float *)b->input->data)[i] = (float)vv_rng_uniform_in(&rng, -1.7, 1.7);
-    for (int64_t i = 0; i < b->target->count; i++)
-        ((int32_t *)b->target->data)[i] = (int32_t)vv_rng_below(&rng, spec.classes);
+    VV_GO(b->opts.seq ? make_texts(b, set) : make_images(b, &spec));
 
     const vv_model_desc *model_desc;
     VV_GO(vv_model_find(&model_desc, b->opts.model));
@@ -315,6 +341,8 @@ static void report(const bench *b, const result *r, bool json, vv_str *out)
                     "%.1f samples/s, %.1f ms a step (median of %lld), %.1f GFLOP/s = %.1f%% of the "
                     "measured peak %.1f\n",
                     rate, r->step_ms, (long long)b->opts.steps, r->gflops, percent, r->peak);
+        if (b->opts.seq)
+            vv_str_addf(out, "%.1f tokens/s\n", rate * (double)b->opts.seq);
         vv_str_addf(out, "memory: slab %.1f MB planned, %.1f MB used; process peak %.1f MB\n",
                     (double)stats.planned_bytes / 1e6, (double)stats.peak_bytes / 1e6,
                     (double)vv_memory_peak_bytes() / 1e6);
@@ -328,10 +356,14 @@ static void report(const bench *b, const result *r, bool json, vv_str *out)
         "{\"model\": \"%s\", \"batch\": %lld, \"precision\": \"%s\", \"threads\": %d, "
         "\"samples_per_second\": %.3f, \"step_ms\": %.4f, \"gflops\": %.3f, \"peak_gflops\": %.3f, "
         "\"percent_of_peak\": %.2f, \"peak_memory_bytes\": %zu, \"planned_memory_bytes\": %zu, "
-        "\"used_memory_bytes\": %zu, \"by_op\": {",
+        "\"used_memory_bytes\": %zu, ",
         b->opts.model, (long long)b->opts.batch, precisions[b->precision], vv_threads(), rate,
         r->step_ms, r->gflops, r->peak, percent, vv_memory_peak_bytes(), stats.planned_bytes,
         stats.peak_bytes);
+    if (b->opts.seq)
+        vv_str_addf(out, "\"seq\": %lld, \"tokens_per_second\": %.3f, ", (long long)b->opts.seq,
+                    rate * (double)b->opts.seq);
+    vv_str_add(out, "\"by_op\": {");
     vv_graph_profile(b->graph, add_op, &table);
     for (int k = 0; k < table.count; k++)
         vv_str_addf(out, "\"%s\": %.4f, ", table.names[k], table.ms[k]);

@@ -1,9 +1,9 @@
-/* synthetic.c - random images with the shape and size of a real set.
+/* synthetic.c - random images with the shape and size of a real set; texts are beside this file.
  *
  * A pool of unique samples is made at opening; sample i is number i modulo the pool. Pixels are
  * bytes: value v stands for the number z = (v / 255 - 1/2) * 12, so normalising gives z ~ N(m, 1)
  * back (rounded to 12/255, and cut at +-6). */
-#include "synthetic.h"
+#include "synthetic_text.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,8 +15,11 @@
 #define SCALE 12.0
 #define MAX_POOL_BYTES ((size_t)4 << 30)
 
-static const char *const like_names[] = {"cifar10", "mnist", "fashion_mnist", "imagenet", NULL};
+enum { LIKE_TEXT = 4 }; /* in like_names */
+static const char *const like_names[] = {"cifar10",  "mnist", "fashion_mnist",
+                                         "imagenet", "text",  NULL};
 static const char *const kind_names[] = {"gaussian", "separable", NULL};
+static const char *const target_names[] = {"next", "class", "number", NULL};
 
 /* What `like` stands for. */
 static const struct {
@@ -31,8 +34,8 @@ static const struct {
 #define AT(member) offsetof(vv_synthetic_opts, member)
 static const vv_field fields[] = {
     {"dir", "Not used: nothing is read", VV_FIELD_STRING, AT(common.dir), "", 0, 0, NULL},
-    {"like", "Real set whose shape, classes and size are taken", VV_FIELD_CHOICE, AT(like),
-     "cifar10", 0, 0, like_names},
+    {"like", "Real set whose shape, classes and size are taken; text: token ids", VV_FIELD_CHOICE,
+     AT(like), "cifar10", 0, 0, like_names},
     {"height", "Height of an image in pixels; 0 = as in like", VV_FIELD_INT, AT(height), "0", 0,
      4096, NULL},
     {"width", "Width of an image in pixels; 0 = as in like", VV_FIELD_INT, AT(width), "0", 0, 4096,
@@ -42,10 +45,17 @@ static const vv_field fields[] = {
     {"classes", "Number of classes; 0 = as in like", VV_FIELD_INT, AT(classes), "0", 0, 1000000,
      NULL},
     {"count", "Samples in each split; 0 = as in like", VV_FIELD_INT, AT(count), "0", 0, 1e12, NULL},
-    {"kind", "gaussian: pixels do not depend on the class; separable: their mean does, -3 to 3",
+    {"kind", "gaussian: nothing to learn; separable: pixels' mean, or tokens, tell the target",
      VV_FIELD_CHOICE, AT(kind), "gaussian", 0, 0, kind_names},
     {"pool", "Unique samples, reused modulo", VV_FIELD_INT, AT(pool), "100", 1, 1e6, NULL},
     {"seed", "Seed of the pool", VV_FIELD_INT, AT(seed), "0", 0, 9e15, NULL},
+    {"seq", "Tokens in a text; 0 = 128", VV_FIELD_INT, AT(seq), "0", 0, 1 << 24, NULL},
+    {"vocabulary", "Token ids are below it; 0 = 50257", VV_FIELD_INT, AT(vocabulary), "0", 0,
+     INT32_MAX, NULL},
+    {"target", "Of a text: the next token of each, a class, or a number", VV_FIELD_CHOICE,
+     AT(target), "next", 0, 0, target_names},
+    {"segments", "Texts are two parts, told by a second row", VV_FIELD_BOOL, AT(segments), "false",
+     0, 0, NULL},
     {.name = NULL},
 };
 
@@ -145,6 +155,8 @@ static vv_status synthetic_open(vv_dataset **out, const void *opts, const char *
     pool *p;
     *out = NULL;
     VV_GO(vv_dataset_split(&train, "synthetic", split));
+    if (o->like == LIKE_TEXT)
+        return vvi_synthetic_text(out, o, train);
     VV_GO(vv_alloc(&dataset, sizeof *dataset));
     dataset->type = &pool_class;
     dataset->name = "synthetic";
@@ -176,9 +188,10 @@ const vv_dataset_desc vv_dataset_synthetic = {
         {
             .kind = "dataset",
             .name = "synthetic",
-            .summary = "Random images with the shape and size of a real set, for speed tests.",
+            .summary =
+                "Random images or texts with the shape of a real set, for speed tests.",
             .cite = "",
-            .domains = "cv",
+            .domains = "any",
             .fields = fields,
             .opts_size = sizeof(vv_synthetic_opts),
         },

@@ -1,6 +1,7 @@
 /* test_synthetic.c - synthetic sets take shape and size from a real set unless told otherwise;
  * samples repeat modulo the pool; gaussian pixels normalise to N(0, 1), separable ones to N(m, 1)
- * with m from -3 to 3; the same seed gives the same pool, and the splits differ. */
+ * with m from -3 to 3; the same seed gives the same pool, and the splits differ. Texts have the
+ * length, vocabulary and kind of target asked for; separable ones tell their target. */
 #include "vv_test.h"
 
 #include <vivace/data.h>
@@ -97,6 +98,99 @@ static void pixels_follow_the_kind(void **state)
     vv_dataset_free(set);
 }
 
+static void texts_have_the_shape_asked_for(void **state)
+{
+    (void)state;
+    int32_t input[2][7], target[7];
+    vv_dataset *set = open_with("like=text,seq=7,vocabulary=50,pool=9,count=40", "train");
+    assert_int_equal(set->count, 40);
+    assert_int_equal(set->spec.tokens, 7);
+    assert_int_equal(set->spec.classes, 50);
+    assert_int_equal(set->spec.vocabulary, 50);
+    assert_int_equal(set->spec.input_ndim, 1);
+    int seen[50] = {0}, kinds = 0;
+    for (int i = 0; i < 9; i++) {
+        assert_ok(vv_dataset_read(set, i, input[0], target));
+        assert_memory_equal(input[0] + 1, target, 6 * sizeof(int32_t));
+        for (int t = 0; t < 7; t++) {
+            assert_in_range(input[0][t], 0, 49);
+            assert_in_range(target[t], 0, 49);
+            kinds += seen[input[0][t]]++ == 0;
+        }
+    }
+    assert_true(kinds > 20); /* of 63 draws among 50 */
+    assert_ok(vv_dataset_read(set, 17, input[1], NULL));
+    assert_memory_equal(input[0], input[1], sizeof input[0]); /* 8 and 17, of a pool of 9 */
+    vv_dataset_free(set);
+
+    set = open_with("like=text,seq=7,vocabulary=50,kind=separable", "eval");
+    for (int i = 0; i < 5; i++) {
+        assert_ok(vv_dataset_read(set, i, input[0], target));
+        for (int t = 0; t < 7; t++)
+            assert_int_equal(target[t], (5 * input[0][t] + 1) % 50);
+    }
+    vv_dataset_free(set);
+
+    set = open_with("like=text,seq=7,vocabulary=50,kind=separable,target=class,classes=3,"
+                    "segments=true", "train");
+    assert_int_equal(set->spec.classes, 3);
+    assert_int_equal(set->spec.target_ndim, 0);
+    assert_int_equal(set->spec.input_ndim, 2);
+    for (int i = 0; i < 6; i++) {
+        assert_ok(vv_dataset_read(set, i, input, target));
+        assert_int_equal(target[0], i % 3);
+        for (int t = 0; t < 7; t++) {
+            assert_int_equal(input[0][t] % 3, i % 3);
+            assert_in_range(input[0][t], 0, 49);
+            assert_int_equal(input[1][t], t >= 3);
+        }
+    }
+    vv_dataset_free(set);
+
+    float number;
+    set = open_with("like=text,seq=7,vocabulary=50,kind=separable,target=number", "train");
+    assert_int_equal(set->spec.classes, 0);
+    assert_int_equal(set->spec.target_dtype, VV_F32);
+    for (int i = 0; i < 6; i++) {
+        assert_ok(vv_dataset_read(set, i, input[0], &number));
+        assert_true(number >= 0 && number < 1);
+        for (int t = 0; t < 7; t++)
+            assert_true((float)input[0][t] <= 50 * number);
+    }
+    vv_dataset_free(set);
+}
+
+static vv_status open_texts(vv_dataset **set)
+{
+    vv_synthetic_opts opts;
+    vv_status status = vv_opts_init(&vv_dataset_synthetic.desc, &opts);
+    *set = NULL;
+    if (status == VV_OK)
+        status = vv_opts_set_all(&vv_dataset_synthetic.desc, &opts, "like=text,seq=4");
+    if (status == VV_OK)
+        status = vv_dataset_open(set, &vv_dataset_synthetic, &opts, "train");
+    vv_opts_fini(&vv_dataset_synthetic.desc, &opts);
+    return status;
+}
+
+static void texts_survive_each_allocation_failing(void **state)
+{
+    (void)state;
+    vv_dataset *set;
+    const int64_t live = vv_memory_live_count();
+    const uint64_t before = vv_memory_alloc_count();
+    assert_ok(open_texts(&set));
+    const uint64_t allocations = vv_memory_alloc_count() - before;
+    vv_dataset_free(set);
+    for (uint64_t n = 1; n <= allocations; n++) {
+        vv_memory_fail_at(n);
+        assert_fails(open_texts(&set), VV_ENOMEM);
+        vv_memory_fail_at(0);
+        assert_null(set);
+        assert_int_equal(vv_memory_live_count(), live);
+    }
+}
+
 /* Each allocation of an opening fails once: an error, and nothing is left. */
 static void survives_each_allocation_failing(void **state)
 {
@@ -141,6 +235,8 @@ int main(void)
         cmocka_unit_test(pixels_follow_the_kind),
         cmocka_unit_test(refuses_what_cannot_be),
         cmocka_unit_test(survives_each_allocation_failing),
+        cmocka_unit_test(texts_have_the_shape_asked_for),
+        cmocka_unit_test(texts_survive_each_allocation_failing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,6 +81,10 @@ typedef struct vv_dataset_desc {
     const vv_fetch_file *files; /* ended by url NULL; NULL = nothing to fetch */
     /* After a fetch into `dir`: unpacks or converts. May be NULL. */
     vv_status (*prepare)(const char *dir);
+    /* What samples and how many `open` would give, as far as it can be told without the files
+       (numbers close to the usual for the rest): for runs on random data of the same shape. May be
+       NULL if the set "synthetic" knows this one by name. */
+    vv_status (*shape)(const void *opts, const char *split, vv_sample_spec *spec, int64_t *count);
 } vv_dataset_desc;
 
 /* opts NULL = defaults. */

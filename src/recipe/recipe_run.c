@@ -25,22 +25,52 @@ struct vv_run {
     vv_trainer *trainer;
 };
 
+/* Settings of the set "synthetic" for samples like a text's. */
+static void text_settings(const vv_sample_spec *spec, int64_t count, vv_str *out)
+{
+    const char *target = spec->target_ndim == 1              ? "next"
+                         : vv_dtype_is_float(spec->target_dtype) ? "number"
+                                                                 : "class";
+    vv_str_addf(out, "like=text,target=%s,seq=%lld,vocabulary=%lld,classes=%lld,count=%lld", target,
+                (long long)spec->tokens, (long long)spec->vocabulary,
+                (long long)(spec->target_ndim == 1 ? 0 : spec->classes), (long long)count);
+    vv_str_add(out, spec->input_ndim == 2 ? ",segments=true" : "");
+}
+
+static vv_status synthetic_settings(const vvi_part *part, const char *split, vv_str *out)
+{
+    const vv_dataset_desc *like = (const vv_dataset_desc *)(const void *)part->desc;
+    if (like->shape) {
+        vv_sample_spec spec = {0};
+        int64_t count = 0;
+        VV_TRY(like->shape(part->opts, split, &spec, &count));
+        text_settings(&spec, count, out);
+    } else {
+        vv_str_addf(out, "like=%s", like->desc.name);
+    }
+    return vv_str_status(out);
+}
+
 /* Random data in the place of the recipe's set: same shapes, classes and size. */
-static vv_status open_synthetic(vv_dataset **out, const char *like, const char *split)
+static vv_status open_synthetic(vv_dataset **out, const vvi_part *part, const char *split)
 {
     const vv_dataset_desc *desc;
+    vv_status status;
+    vv_str settings = {0};
+    void *opts = NULL;
     VV_TRY(vv_dataset_find(&desc, "synthetic"));
-    void *opts;
-    VV_TRY(vv_alloc(&opts, desc->desc.opts_size + 1));
-    vv_status status = vv_opts_init(&desc->desc, opts);
+    VV_GO(synthetic_settings(part, split, &settings));
+    VV_GO(vv_alloc(&opts, desc->desc.opts_size + 1));
+    status = vv_opts_init(&desc->desc, opts);
     if (status == VV_OK) {
-        if (strcmp(like, "synthetic") != 0)
-            status = vv_opts_set(&desc->desc, opts, "like", like);
+        status = vv_opts_set_all(&desc->desc, opts, vv_str_text(&settings));
         if (status == VV_OK)
             status = vv_dataset_open(out, desc, opts, split);
         vv_opts_fini(&desc->desc, opts);
     }
+out:
     vv_dealloc(opts);
+    vv_str_fini(&settings);
     return status;
 }
 
@@ -48,12 +78,25 @@ static vv_status open_set(vv_dataset **out, const vvi_part *part, bool synthetic
 {
     const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)part->desc;
     if (synthetic && strcmp(desc->desc.name, "synthetic") != 0)
-        return open_synthetic(out, desc->desc.name, split);
+        return open_synthetic(out, part, split);
     return vv_dataset_open(out, desc, part->opts, split);
+}
+
+/* The transform for a set: defaults of a descriptor are for images, if it may give other samples
+   too. */
+static vv_image_transform transform_for(const vv_dataset *set, const vv_image_transform *wanted,
+                                        const vv_image_transform *usual)
+{
+    const bool images = set->spec.input_dtype == VV_U8 && set->spec.input_ndim == 3;
+    const bool asked = wanted->crop_pad != usual->crop_pad || wanted->flip != usual->flip ||
+                       wanted->translate != usual->translate ||
+                       wanted->normalise != usual->normalise;
+    return images || asked ? *wanted : (vv_image_transform){0};
 }
 
 static vv_status open_data(vv_run *run, const vv_recipe *r, bool synthetic)
 {
+    const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)r->dataset.desc;
     VV_TRY(open_set(&run->train_set, &r->dataset, synthetic, "train"));
     vv_loader_opts opts = VV_LOADER_DEFAULTS;
     opts.batch_size = r->top.batch_size;
@@ -62,7 +105,7 @@ static vv_status open_data(vv_run *run, const vv_recipe *r, bool synthetic)
     opts.seed = (uint64_t)r->top.seed;
     opts.workers = (int)r->top.workers;
     opts.limit = r->top.limit;
-    opts.transform = r->transform;
+    opts.transform = transform_for(run->train_set, &r->transform, &desc->train_transform);
     VV_TRY(vv_loader_new(&run->train, run->train_set, &opts));
     if (vv_loader_batch_count(run->train) == 0)
         return vv_fail(VV_EINVAL,
@@ -84,9 +127,9 @@ static vv_status check_fits(const vv_sample_spec *train, const vv_sample_spec *e
 {
     const int last = train->input_ndim - 1;
     if (train->input_dtype == eval->input_dtype && train->input_ndim == eval->input_ndim &&
-        train->classes == eval->classes &&
-        (last < 0 || train->input_shape[last] == eval->input_shape[last]))
-        return VV_OK;
+        train->classes == eval->classes && train->vocabulary == eval->vocabulary &&
+        (last < 0 || train->tokens > 0 || train->input_shape[last] == eval->input_shape[last]))
+        return VV_OK; /* texts may be longer or shorter: the model knows what it takes */
     char have[96], want[96];
     return vv_fail(VV_EINVAL,
                    "its samples are %s %s of %lld classes, the training set's %s %s of %lld",
@@ -108,8 +151,8 @@ static vv_status open_eval(vv_run *run, const vv_recipe *r, const vvi_eval_part 
     opts.batch_size = e->opts.batch_size;
     opts.seed = (uint64_t)r->top.seed;
     opts.workers = (int)r->top.workers;
-    opts.transform = desc->eval_transform;
-    opts.transform.normalise = r->transform.normalise;
+    opts.transform = transform_for(data->set, &desc->eval_transform, &desc->eval_transform);
+    opts.transform.normalise = r->transform.normalise && data->set->spec.tokens == 0;
     VV_TRY(vv_loader_new(&data->loader, data->set, &opts));
     *told = (vv_eval_set){.label = e->label,
                           .loader = data->loader,
