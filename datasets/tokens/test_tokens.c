@@ -1,6 +1,6 @@
 /* test_tokens.c - the set opens the file of its split; training cuts whole samples, evaluation
- * counts each token once; masks when asked to; what is missing or damaged is told in a sentence; its
- * shape is known without the files. */
+ * counts each token once; masks when asked to; what is missing or damaged is told in a sentence;
+ * its shape is known without the files. */
 #include "vv_test_files.h"
 
 #include <vivace/token_file.h>

@@ -22,12 +22,13 @@ typedef struct vv_mask_opts {
    elsewhere. `vocabulary`: random tokens are below it. */
 VV_API void vv_mask_tokens(const vv_mask_opts *opts, int64_t vocabulary, vv_rng *rng,
                            int32_t *tokens, int32_t *target, int64_t count);
-/* *out = the ids of a list like "0, 101,102" or "[0, 101]", each in 0 .. vocabulary - 1; *count of them. */
+/* *out = the ids of a list like "0, 101,102" or "[0, 101]", each in 0 .. vocabulary - 1; *count of
+   them. */
 VV_API VV_MUST_USE vv_status vv_token_ids_parse(VV_OWNED int32_t **out, int *count,
                                                 const char *list, int64_t vocabulary);
 
-/* How samples are cut. Input i32 [seq]; target i32 [seq]: the token behind each, or with masking the
-   masked ones. -100 = no loss. */
+/* How samples are cut. Input i32 [seq]; target i32 [seq]: the token behind each, or with masking
+   the masked ones. -100 = no loss. */
 typedef struct vv_token_samples {
     int64_t seq;
     int64_t stride;     /* from one sample's first token to the next one's; 0 = seq */

@@ -32,20 +32,25 @@ void vv_mask_tokens(const vv_mask_opts *opts, int64_t vocabulary, vv_rng *rng, i
     }
 }
 
+static vv_status no_list(const char *list)
+{
+    return vv_fail(VV_EINVAL, "\"%s\" is no list of token ids; write them like 0,101,102", list);
+}
+
 static vv_status parse_id(int32_t *out, const char **at, int64_t vocabulary, const char *list)
 {
     char *end;
     errno = 0;
     const long long id = strtoll(*at, &end, 10);
     if (end == *at)
-        return vv_fail(VV_EINVAL, "\"%s\" is no list of token ids; write them like 0,101,102", list);
+        return no_list(list);
     if (errno || id < 0 || id >= vocabulary)
         return vv_fail(VV_EINVAL, "token id %.*s of \"%s\" is outside the vocabulary, 0 to %lld",
                        (int)(end - *at), *at, list, (long long)vocabulary - 1);
     *out = (int32_t)id;
     end += strspn(end, " ]");
     if (*end && *end != ',')
-        return vv_fail(VV_EINVAL, "\"%s\" is no list of token ids; write them like 0,101,102", list);
+        return no_list(list);
     *at = *end ? end + 1 : end;
     return VV_OK;
 }

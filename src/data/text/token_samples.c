@@ -1,8 +1,8 @@
 /* token_samples.c - samples of one length, cut from a token file.
  *
  * A span (the whole file, or one document) has `pairs` places with a loss: every token for a masked
- * model, every token but the last for one that guesses what comes next. Sample i of a span begins at
- * place i * stride. */
+ * model, every token but the last for one that guesses what comes next. Sample i of a span begins
+ * at place i * stride. */
 #include <string.h>
 
 #include <vivace/ext/token_sets.h>

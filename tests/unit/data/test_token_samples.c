@@ -1,7 +1,8 @@
 /* test_token_samples.c - samples of one length from a token file: inputs are the file's tokens in
  * order and targets the ones behind them; evaluation counts every token that has one before it
  * exactly once, whatever the stride; by document nothing crosses a border; masking follows the
- * 80/10/10 rule, leaves special tokens and padding alone, and is a function of (seed, epoch, index). */
+ * 80/10/10 rule, leaves special tokens and padding alone, and is a function of (seed, epoch,
+ * index). */
 #include "data_case.h"
 
 #include <vivace/ext/token_sets.h>
