@@ -1,0 +1,58 @@
+/* ext/mds_shards.h - sets of samples in MDS shards, version 1 and 2 (MosaicML's streaming formats).
+ *
+ * A folder holds an index (index.json of version 2, index.mds of version 1) and shards, plain or
+ * packed with gzip or zstd. Plain shards are mapped into memory; packed ones are unpacked when one
+ * of their samples is first asked for, and stay. A sample has the same columns in every shard. */
+#ifndef VIVACE_EXT_MDS_SHARDS_H
+#define VIVACE_EXT_MDS_SHARDS_H
+
+#include <vivace/tensor.h>
+
+VV_BEGIN_DECLS
+
+typedef struct vv_mds vv_mds;
+typedef struct vv_mds_column {
+    const char *name;
+    const char *encoding; /* "int", "str", "bytes", "ndarray:int16:2,3", ...; version 1: "bytes" */
+    int64_t size;         /* bytes in every sample; 0 = each its own */
+} vv_mds_column;
+
+VV_API VV_MUST_USE vv_status vv_mds_open(VV_OWNED vv_mds **out, const char *dir);
+VV_API void vv_mds_free(VV_TAKES vv_mds *mds);
+VV_API int64_t vv_mds_count(const vv_mds *mds); /* samples */
+VV_API int vv_mds_column_count(const vv_mds *mds);
+VV_API VV_BORROWED const vv_mds_column *vv_mds_column_at(const vv_mds *mds, int column);
+/* *column by name; VV_ENOTFOUND with the names there are. */
+VV_API VV_MUST_USE vv_status vv_mds_find(int *column, const vv_mds *mds, const char *name);
+/* *data = what a column of a sample holds, as bytes that stay valid as long as the set. Any number
+   of threads at once. */
+VV_API VV_MUST_USE vv_status vv_mds_read(vv_mds *mds, int64_t index, int column,
+                                         VV_BORROWED const void **data, size_t *bytes);
+
+/* A column's bytes as numbers. */
+typedef struct vv_mds_values {
+    const void *data;  /* not aligned */
+    const char *dtype; /* static: int8 ... int64, uint8 ... uint64, float16 ... float64 */
+    int ndim;          /* 0: one number */
+    int64_t shape[VV_MAX_DIMS];
+    int64_t count;
+} vv_mds_values;
+/* Encodings int, int8 ... float64 and ndarray tell what they hold; bytes are a row of `bytes_dtype`
+   (NULL = refused). VV_ETYPE for other encodings, VV_EFORMAT if the bytes do not fit. */
+VV_API VV_MUST_USE vv_status vv_mds_values_of(vv_mds_values *out, const char *encoding,
+                                              const void *data, size_t bytes,
+                                              const char *bytes_dtype);
+/* Numbers [first, first + count) as i32, each in [least, most] (else VV_EFORMAT), or as f32. */
+VV_API VV_MUST_USE vv_status vv_mds_values_i32(const vv_mds_values *values, int64_t first,
+                                               int64_t count, int64_t least, int64_t most,
+                                               int32_t *out);
+VV_API VV_MUST_USE vv_status vv_mds_values_f32(const vv_mds_values *values, int64_t first,
+                                               int64_t count, float *out);
+/* An image of encoding "pil" (raw pixels, not JPEG or PNG): u8 [height,width,channels], modes L,
+   RGB and RGBA. */
+VV_API VV_MUST_USE vv_status vv_mds_image(const uint8_t **pixels, int64_t shape[3],
+                                          const char *encoding, const void *data, size_t bytes);
+
+VV_END_DECLS
+
+#endif
