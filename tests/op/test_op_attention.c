@@ -1,9 +1,10 @@
-/* test_op_attention.c - attention: the matrix over backends and types, and wrong calls.
+/* test_op_attention.c - attention: PyTorch's values, the matrix over backends, wrong calls.
  *
- * What must hold: with every option, grouped heads, odd sizes and other numbers of queries than
- * keys, every backend gives what `ref` gives, forward and backward; a query that sees nothing gives
- * 0; the dropout of a row does not depend on the microbatch; a wrong call fails with a sentence
- * that names what does not fit; out of memory at any moment is an error, not a crash. */
+ * What must hold: values and gradients are those of PyTorch (tests/golden/attention_golden.h); memory
+ * grows linearly with the length, exactly; with every option, grouped heads, odd sizes and other
+ * numbers of queries than keys, every backend gives what `ref` gives, forward and backward; a query
+ * that sees nothing gives 0; the dropout of a row does not depend on the microbatch; a wrong call
+ * fails with a sentence that names what does not fit; out of memory is an error, not a crash. */
 #include "op_matrix.h"
 
 #include "op_build_attention.h"
@@ -44,6 +45,101 @@ static void test_matrix(void **state)
         attention_case c = attention_of(&rows[i]);
         c.base.tolerance = 2;
         op_matrix(&c.base);
+    }
+}
+
+/* ---- PyTorch ---- */
+
+typedef struct attention_golden {
+    const char *name;
+    int64_t shape[6]; /* N, T, S, H, K, D */
+    int causal;
+    int64_t window;
+    double scale;
+    double slopes[4];
+    int slope_count;
+    int32_t mask[16];
+    int mask_count;
+    int32_t documents[16];
+    int document_count;
+    const double *out, *grad[3];
+} attention_golden;
+
+#include "../golden/attention_golden.h"
+
+/* As in make_attention.py. */
+static double pattern(int64_t i, int operand)
+{
+    const uint32_t mixed = (uint32_t)((i * 7919 + operand * 104729 + 12345) * (int64_t)2654435761);
+    return (double)(mixed >> 24) / 64.0 - 2.0;
+}
+
+static vv_node *pattern_node(vv_graph *g, vv_dtype dtype, const int64_t *shape, int operand)
+{
+    vv_tensor *tensor = NULL;
+    assert_ok(vv_tensor_new(&tensor, dtype, 4, shape));
+    for (int64_t i = 0; i < tensor->count; i++)
+        vv_tensor_set(tensor, i, pattern(i, operand));
+    vv_node *node = vv_leaf(g, tensor);
+    vv_tensor_free(tensor);
+    return node;
+}
+
+static void check_values(const attention_golden *v, vv_node *node, const double *want,
+                         double tolerance)
+{
+    const vv_tensor *got = NULL;
+    assert_ok(vv_node_value(node, &got));
+    for (int64_t i = 0; i < got->count; i++)
+        if (!(fabs(vv_tensor_get(got, i) - want[i]) <= tolerance * (1.0 + fabs(want[i]))))
+            fail_msg("%s: element %lld is %.10g, PyTorch has %.10g", v->name, (long long)i,
+                     vv_tensor_get(got, i), want[i]);
+}
+
+static void check_golden(vv_graph *g, const attention_golden *v, vv_dtype dtype, double tolerance)
+{
+    vv_graph_reset(g);
+    const int64_t *n = v->shape, q_shape[4] = {n[0], n[1], n[3], n[5]};
+    const int64_t k_shape[4] = {n[0], n[2], n[4], n[5]}, per_key[2] = {n[0], n[2]};
+    float slopes[4];
+    for (int i = 0; i < 4; i++)
+        slopes[i] = (float)v->slopes[i];
+    const vv_attention_opts opts = {.causal = v->causal, .window = v->window, .scale = v->scale};
+    vv_node *leaves[3], *grads[4] = {NULL};
+    for (int i = 0; i < 3; i++)
+        leaves[i] = pattern_node(g, dtype, i ? k_shape : q_shape, i);
+    vv_node *y = vv_attention(
+        leaves[0], leaves[1], leaves[2],
+        v->slope_count ? vv_data(g, VV_F32, 1, &n[3], slopes) : NULL,
+        v->mask_count ? vv_data(g, VV_I32, 2, per_key, v->mask) : NULL,
+        v->document_count ? vv_data(g, VV_I32, 2, per_key, v->documents) : NULL, &opts);
+    assert_ok(vv_graph_status(g));
+    assert_ok(vv_grad_from(g, y, pattern_node(g, dtype, q_shape, 9), leaves, 3, grads));
+    grads[3] = y;
+    assert_ok(vv_eval(g, grads, 4));
+    check_values(v, y, v->out, tolerance);
+    for (int i = 0; i < 3; i++)
+        check_values(v, grads[i], v->grad[i], tolerance);
+}
+
+static void test_pytorch(void **state)
+{
+    (void)state;
+    static const char *const backends[] = {"ref", "cpu"};
+    for (size_t b = 0; b < 2; b++) {
+        vv_graph_opts opts = VV_GRAPH_DEFAULTS;
+        opts.backend = vv_backend_find(backends[b]);
+        vv_graph *g = NULL;
+        if (!opts.backend)
+            continue;
+        assert_ok(vv_graph_new(&g, &opts));
+        for (size_t i = 0; i < sizeof attention_goldens / sizeof *attention_goldens; i++) {
+            /* slopes are f32 beside f64 too */
+            check_golden(g, &attention_goldens[i], VV_F64,
+                         attention_goldens[i].slope_count ? 1e-7 : 1e-8);
+            check_golden(g, &attention_goldens[i], VV_F32, 1e-5);
+        }
+        vv_graph_free(g);
     }
 }
 
@@ -199,6 +295,42 @@ static void test_wrong_calls(void **state)
 
 /* ---- memory ---- */
 
+/* Slab bytes of forward and backward at one length. */
+static int64_t slab_bytes(int64_t length, bool grouped)
+{
+    vv_graph_opts opts = VV_GRAPH_DEFAULTS;
+    vv_graph *g = NULL;
+    vv_plan_cost cost;
+    assert_ok(vv_graph_new(&g, &opts));
+    const vv_attention_opts how = {.causal = true, .dropout = 0.1};
+    vv_node *leaves[3], *nodes[4];
+    for (int i = 0; i < 3; i++) {
+        vv_tensor *t = NULL;
+        const int64_t shape[4] = {2, length, i && grouped ? 2 : 4, 16};
+        assert_ok(vv_tensor_new(&t, VV_F32, 4, shape));
+        leaves[i] = vv_leaf(g, t);
+        vv_tensor_free(t);
+    }
+    vv_node *y = vv_attention(leaves[0], leaves[1], leaves[2], NULL, NULL, NULL, &how);
+    nodes[3] = vv_sum_all(y);
+    assert_ok(vv_grad(g, nodes[3], leaves, 3, nodes));
+    assert_ok(vv_graph_plan_cost(g, nodes, 4, &cost));
+    vv_graph_free(g);
+    return (int64_t)cost.slab_bytes;
+}
+
+/* From one length to the next memory grows by the same number of bytes per position. */
+static void test_linear_memory(void **state)
+{
+    (void)state;
+    for (int grouped = 0; grouped < 2; grouped++) {
+        const int64_t a = slab_bytes(512, grouped), b = slab_bytes(2048, grouped);
+        const int64_t c = slab_bytes(8192, grouped);
+        assert_true(b > a);
+        assert_int_equal((c - b) * (2048 - 512), (b - a) * (8192 - 2048));
+    }
+}
+
 static vv_status run_once(const char *backend)
 {
     vv_status status;
@@ -247,10 +379,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matrix),
+        cmocka_unit_test(test_pytorch),
         cmocka_unit_test(test_nothing_seen),
         cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_dropout_of_microbatches),
         cmocka_unit_test(test_wrong_calls),
+        cmocka_unit_test(test_linear_memory),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
