@@ -9,7 +9,7 @@
 
 /* Settings of one benchmark; a described type, so that unknown keys get the nearest valid one. */
 typedef struct bench_opts {
-    const char *model, *model_settings, *data, *methods;
+    const char *model, *model_settings, *data, *methods, *optimizer;
     int64_t batch, microbatch, steps, warmup, threads, size, seq, vocabulary;
     int precision, backend;
     bool fuse;
@@ -25,6 +25,7 @@ static const vv_field bench_fields[] = {
     {.name = "size", .help = "image side in pixels; 0 = the set's", .type = VV_FIELD_INT, .offset = AT(size), .fallback = "0", .min = 0, .max = 4096},
     {.name = "seq", .help = "random texts of so many tokens in place of images; 0 = images", .type = VV_FIELD_INT, .offset = AT(seq), .fallback = "0", .min = 0, .max = 1 << 24},
     {.name = "vocabulary", .help = "tokens of random texts", .type = VV_FIELD_INT, .offset = AT(vocabulary), .fallback = "50257", .min = 2, .max = INT32_MAX},
+    {.name = "optimizer", .help = "sgd or adamw; empty = sgd, with texts adamw", .type = VV_FIELD_STRING, .offset = AT(optimizer), .fallback = ""},
     {.name = "batch", .help = "samples per step", .type = VV_FIELD_INT, .offset = AT(batch), .fallback = "512", .min = 1, .max = 1e7},
     {.name = "microbatch", .help = "samples computed at once; 0 = the whole batch", .type = VV_FIELD_INT, .offset = AT(microbatch), .fallback = "0", .min = 0, .max = 1e7},
     {.name = "precision", .help = "arithmetic of convolutions and matmuls", .type = VV_FIELD_CHOICE, .offset = AT(precision), .fallback = "fp32", .choices = precisions},
@@ -129,6 +130,20 @@ static vv_status make_texts(bench *b, vv_dataset *set)
     return VV_OK;
 }
 
+static vv_status make_optimizer(bench *b)
+{
+    const vv_sgd_opts sgd = {.lr = 1e-4, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
+    const vv_adam_opts adamw = {.lr = 1e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+                                .weight_decay = 0.1};
+    const char *name = b->opts.optimizer[0] ? b->opts.optimizer : b->opts.seq ? "adamw" : "sgd";
+    const bool is_sgd = !strcmp(name, "sgd");
+    if (!is_sgd && strcmp(name, "adamw") != 0)
+        return vv_fail(VV_EINVAL, "bench step: optimizer '%s' cannot be measured; sgd or adamw",
+                       name);
+    return vv_optimizer_new(&b->optimizer, vv_optimizer_find(name),
+                            is_sgd ? (const void *)&sgd : (const void *)&adamw, b->model->net);
+}
+
 static vv_status set_up(bench *b)
 {
     vv_sample_spec spec;
@@ -169,8 +184,7 @@ static vv_status set_up(bench *b)
         VV_GO(vv_opts_set_all(&model_desc->desc, opts, b->opts.model_settings));
     VV_GO(vv_model_build(&b->model, model_desc, opts, &spec, 1));
     VV_GO(apply_methods(b));
-    vv_sgd_opts sgd = {.lr = 1e-4, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
-    VV_GO(vv_optimizer_new(&b->optimizer, vv_optimizer_find("sgd"), &sgd, b->model->net));
+    VV_GO(make_optimizer(b));
     vv_module_each_param(b->model->net, collect_param, b);
     VV_GO(b->status);
     VV_GO(vv_grads_ensure(b->model->net));

@@ -1,6 +1,6 @@
 /* test_op_attention.c - attention: PyTorch's values, the matrix over backends, wrong calls.
  *
- * What must hold: values and gradients are those of PyTorch (tests/golden/attention_golden.h); memory
+ * What must hold: values and gradients are those of PyTorch (../golden/attention_golden.h); memory
  * grows linearly with the length, exactly; with every option, grouped heads, odd sizes and other
  * numbers of queries than keys, every backend gives what `ref` gives, forward and backward; a query
  * that sees nothing gives 0; the dropout of a row does not depend on the microbatch; a wrong call
