@@ -10,6 +10,7 @@
 #include <vivace/datasets.h>
 #include <vivace/describe.h>
 #include <vivace/export.h>
+#include <vivace/generate.h>
 #include <vivace/graph.h>
 #include <vivace/image.h>
 #include <vivace/linalg.h>
