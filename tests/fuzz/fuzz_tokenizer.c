@@ -1,5 +1,5 @@
-/* fuzz_tokenizer.c - tokenizer.json, and GPT-2's two files (merges, a NUL, the vocabulary): any bytes
- * give a tokenizer that encodes and decodes texts, or a sentence. */
+/* fuzz_tokenizer.c - tokenizer.json, and GPT-2's two files (merges, a NUL, the vocabulary): any
+ * bytes give a tokenizer that encodes and decodes texts, or a sentence. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 /* What comes back is the text again, but for a blank before it and spaces that added tokens took. */
 static void use(const vv_tokenizer *tokenizer)
 {
-    static const char text[] = "It's the caf\xc3\xa9  12345\n\n<|endoftext|> ab \xf0\x9f\x98\x80!";
+    static const char text[] =
+        "It's the caf\xc3\xa9  12345\n\n<|endoftext|> ab \xf0\x9f\x98\x80!";
     for (int special = 0; special < 2; special++) {
         int32_t *ids;
         int64_t count;
