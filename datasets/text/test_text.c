@@ -1,7 +1,7 @@
 /* test_text.c - samples are the text's tokens and the ones behind them; the tokens are made once,
  * made again when text, division or tokenizer change or the file in the cache is damaged; masks
- * when asked to; what cannot be is told in a sentence; the shape is known without the text; order and
- * position are the loader's; each allocation may fail. */
+ * when asked to; what cannot be is told in a sentence; the shape is known without the text; order
+ * and position are the loader's; each allocation may fail. */
 #include "vv_test_files.h"
 
 #include <vivace/corpus.h>

@@ -9,7 +9,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* What comes back is the text again, but for a blank before it and spaces that added tokens took. */
+/* What comes back is the text again, but for a blank before it and spaces that added tokens
+   took. */
 static void use(const vv_tokenizer *tokenizer)
 {
     static const char text[] =
