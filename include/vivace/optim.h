@@ -17,6 +17,7 @@ typedef struct vv_sgd_opts {
 typedef struct vv_adam_opts {
     double lr, beta1, beta2, eps, weight_decay;
     bool amsgrad;
+    bool cautious; /* adamw, decoupled_adamw: decay only where the step goes the same way */
 } vv_adam_opts;
 
 /* v <- alpha v + (1 - alpha) g^2, buffer <- momentum buffer + g / (sqrt(v) + eps), w -= lr buffer;
@@ -30,7 +31,8 @@ typedef struct vv_rmsprop_opts {
 typedef struct vv_schedule_free_opts {
     double lr, beta1, beta2, eps, weight_decay, r, weight_lr_power;
 } vv_schedule_free_opts;
-/* muon: matrices step by their orthogonalised momentum, the rest by a fallback. */
+/* muon: matrices step by their orthogonalised momentum, the rest by a fallback. normuon: the same
+   with the rows of each direction brought to one size. Tables of embeddings are never matrices. */
 typedef struct vv_muon_opts {
     double lr, momentum, weight_decay;
     int64_t ns_steps;        /* of the Newton-Schulz iteration */
@@ -38,39 +40,53 @@ typedef struct vv_muon_opts {
     bool nesterov, aspect_scale;
     int matrices;            /* a vv_muon_matrices */
     int precision;           /* of the iteration: 0 = fp32, 1 = bf16 */
+    int iteration;           /* 0 = Newton-Schulz, 1 = Polar Express */
     int fallback;            /* 0 = sgd (Nesterov), 1 = adamw */
-    double fallback_lr, head_lr; /* head_lr: of the last matrix; 0 = fallback_lr */
+    double fallback_lr;
+    double head_lr, embedding_lr; /* of a head or a table among the others; 0 = fallback_lr */
     double fallback_momentum, fallback_weight_decay;
     double beta1, beta2, eps; /* of adamw */
+    double row_beta;          /* normuon: share kept of the rows' average squares */
+    bool cautious;            /* decay only where the step goes the same way (not of sgd) */
+    const char *others;       /* patterns of names that are never matrices */
+    const char *split;        /* patterns of names that hold q, k and v: three matrices */
 } vv_muon_opts;
-/* filters: parameters of three or more axes; hidden: of two or more, but not the last of these in
-   the tree, the head; all: of two or more. */
+/* filters: parameters of three or more axes; hidden: of two or more, but not the head
+   (vv_param_kind); all: of two or more. */
 typedef enum vv_muon_matrices {
     VV_MUON_FILTERS, VV_MUON_HIDDEN, VV_MUON_ALL
 } vv_muon_matrices;
 
 /* ---- ext: what an optimizer is ---- */
 #define VV_OPTIMIZER_MAX_SCALARS 4
+#define VV_OPTIMIZER_MAX_STATES 8
 typedef struct vv_optimizer_slot { /* one parameter's data during a step, all f32, count elements */
     float *value;
     const float *grad;
-    float *state[4];
+    float *state[VV_OPTIMIZER_MAX_STATES]; /* NULL where it needs none */
     int64_t count;
     int64_t step; /* 1 on this parameter's first step */
     const double *scalars;  /* scalar_count numbers, as advance left them */
     const float *direction; /* what `direct` computed for it; NULL = nothing */
     double scale;           /* free for `direct` to tell `update` a number; 1 */
-    int role;               /* the same, a kind of parameter; 0 */
-} vv_optimizer_slot; /* state[i] is NULL where uses_state says no */
-/* A parameter as `direct` sees it. */
+    int role;               /* what `sort` made of it; 0 */
+} vv_optimizer_slot;
+/* What the tree says of a parameter. Table: the weight of an Embedding, also where a head shares
+   it. Head: the weight of the Linear that vv_language names, if it is no table; in trees without
+   vv_language the last parameter of two or more axes that is no table. */
+typedef enum vv_param_kind { VV_PARAM_PLAIN, VV_PARAM_TABLE, VV_PARAM_HEAD } vv_param_kind;
+/* A parameter as `sort` and `direct` see it. */
 typedef struct vv_optimizer_view {
     const void *opts;       /* of its group */
     const vv_tensor *value; /* its shape */
     vv_optimizer_slot *slot; /* NULL: it takes no part in this step */
+    const char *path;       /* "blocks.0.attn.c_attn.weight" */
+    vv_param_kind kind;
+    int role;
 } vv_optimizer_view;
 typedef struct vv_optimizer_desc {
     vv_desc desc;    /* fields of the group options; a float field "lr" is required */
-    int state_count; /* state tensors per parameter, at most 4; zeroed before the first step */
+    int state_count; /* state tensors per parameter, at most 8; zeroed before the first step */
     const char *const *state_names; /* "momentum_buffer"; "exp_avg", "exp_avg_sq", ... */
     /* One pass over elements [first, last) of a parameter. lr is the current one. Must be
        element-wise: the library splits work over threads freely. */
@@ -78,6 +94,12 @@ typedef struct vv_optimizer_desc {
                    int64_t first, int64_t last);
     /* Whether these options need state tensor i (NULL: every one). */
     bool (*uses_state)(const void *opts, int i);
+    /* Whether a parameter needs state tensor i, and its shape (*ndim and shape come as the
+       parameter's). NULL: all that uses_state wants, in the parameter's shape. */
+    bool (*state_shape)(const vv_optimizer_view *view, int i, int *ndim, int64_t *shape);
+    /* Gives each parameter a role, by options, kind, path and shape alone (NULL: 0). Called when
+       the set of parameters or groups has changed; whose role has changed starts anew. */
+    vv_status (*sort)(const vv_optimizer_view *views, int count, int *roles);
     /* Refuses options that do not go together, with a sentence. May be NULL. */
     vv_status (*check)(const void *opts);
     /* For optimizers that train at other weights than they find: 1 + the number of the state tensor
@@ -89,7 +111,7 @@ typedef struct vv_optimizer_desc {
     const char *scalars_name; /* "averaging" */
     void (*advance)(const void *opts, double lr, int64_t step, double *scalars);
     /* For updates that see whole matrices (muon): called once per step, before anything changes,
-       with every parameter in order; sets the slots' direction, scale and role. What it points to
+       with every parameter in order; sets the slots' direction and scale. What it points to
        lies in `self` (self_size bytes, zeroed, one per optimizer, released by fini_self). */
     size_t self_size;
     vv_status (*direct)(void *self, const vv_optimizer_view *views, int count);

@@ -58,6 +58,28 @@ bool vvi_patterns_match(vvi_patterns *patterns, const char *name)
     return found;
 }
 
+bool vvi_patterns_have(const char *text, const char *name)
+{
+    char part[256];
+    while (text && *text) {
+        const size_t length = pattern_length(text);
+        const char *first = text, *last = text + length;
+        while (first < last && (*first == ' ' || *first == '\t'))
+            first++;
+        while (last > first && (last[-1] == ' ' || last[-1] == '\t'))
+            last--;
+        const size_t bytes = (size_t)(last - first);
+        if (bytes > 0 && bytes < sizeof part) {
+            memcpy(part, first, bytes);
+            part[bytes] = '\0';
+            if (fnmatch(part, name, 0) == 0)
+                return true;
+        }
+        text += length + (text[length] == ',');
+    }
+    return false;
+}
+
 void vvi_patterns_fini(vvi_patterns *patterns)
 {
     for (int i = 0; i < patterns->count; i++)

@@ -18,6 +18,9 @@ typedef struct vvi_patterns {
 VV_MUST_USE vv_status vvi_patterns_parse(vvi_patterns *out, const char *text);
 /* Whether one of them matches the whole name; it is then marked as used. */
 bool vvi_patterns_match(vvi_patterns *patterns, const char *name);
+/* The same of a list given as text, without keeping anything. Parts of 255 bytes or more match
+   nothing. */
+bool vvi_patterns_have(const char *text, const char *name);
 void vvi_patterns_fini(vvi_patterns *patterns);
 
 #endif

@@ -27,6 +27,23 @@ static void adam_plain(float *restrict w, const float *restrict g, float *restri
     }
 }
 
+/* The same, where weights that the step drives away from 0 do not decay (Chen et al., arXiv
+   2510.12402). */
+VVI_CLONES
+static void adam_cautious(float *restrict w, const float *restrict g, float *restrict m,
+                          float *restrict v, int64_t count, const adam_numbers *numbers)
+{
+    const adam_numbers n = *numbers;
+    for (int64_t i = 0; i < count; i++) {
+        float mean = n.beta1 * m[i] + n.rest1 * g[i];
+        float square = n.beta2 * v[i] + n.rest2 * g[i] * g[i];
+        float keep = mean * w[i] > 0.0f ? n.keep : 1.0f;
+        m[i] = mean;
+        v[i] = square;
+        w[i] = w[i] * keep - n.rate * mean / (sqrtf(square) * n.root + n.eps);
+    }
+}
+
 /* The same with the largest v so far in the denominator. */
 VVI_CLONES
 static void adam_largest(float *restrict w, const float *restrict g, float *restrict m,
@@ -63,7 +80,9 @@ static void step(const vv_adam_opts *o, double lr, double l2, double keep,
     };
     float *w = slot->value + first, *m = slot->state[0] + first, *v = slot->state[1] + first;
     const float *g = slot->grad + first;
-    if (o->amsgrad)
+    if (o->cautious)
+        adam_cautious(w, g, m, v, last - first, &n);
+    else if (o->amsgrad)
         adam_largest(w, g, m, v, slot->state[2] + first, last - first, &n);
     else
         adam_plain(w, g, m, v, last - first, &n);
@@ -105,6 +124,8 @@ static vv_status check(const void *opts)
         return vv_fail(VV_EINVAL,
                        "beta1 %g and beta2 %g must be below 1, or nothing new is ever averaged in",
                        o->beta1, o->beta2);
+    if (o->amsgrad && o->cautious)
+        return vv_fail(VV_EINVAL, "amsgrad and cautious do not go together; choose one");
     return VV_OK;
 }
 
@@ -118,6 +139,8 @@ static vv_status check(const void *opts)
 #define DECAY(fallback, max, help) ROW(weight_decay, VV_FIELD_FLOAT, fallback, max, help)
 #define AMSGRAD \
     ROW(amsgrad, VV_FIELD_BOOL, "false", 0, "divide by the largest average squared gradient so far")
+#define CAUTIOUS \
+    ROW(cautious, VV_FIELD_BOOL, "false", 0, "weights decay only where the step goes the same way")
 
 static const vv_field adam_fields[] = {
     LR,
@@ -135,6 +158,7 @@ static const vv_field adamw_fields[] = {
     EPS,
     DECAY("0.01", 1e6, "times the learning rate: share of the weight taken off each step"),
     AMSGRAD,
+    CAUTIOUS,
     VVI_OPTIM_ROW_END,
 };
 static const vv_field decoupled_fields[] = {
@@ -144,6 +168,7 @@ static const vv_field decoupled_fields[] = {
     EPS,
     DECAY("1e-5", 1, "share of the weight taken off each step at the initial learning rate"),
     AMSGRAD,
+    CAUTIOUS,
     VVI_OPTIM_ROW_END,
 };
 static const char *const state_names[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL};

@@ -9,6 +9,7 @@ static const vv_optimizer_desc *const table[] = {
     &vvi_decoupled_adamw,
     &vvi_decoupled_sgdw,
     &vvi_muon,
+    &vvi_normuon,
     &vvi_radam,
     &vvi_rmsprop,
     &vvi_schedule_free_adamw,

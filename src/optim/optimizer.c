@@ -11,36 +11,6 @@
 
 #define VVI_SERIAL_BELOW 32768 /* elements; waking the threads costs more than so small a step */
 
-static bool collect(void *ctx, const char *path, vv_module *owner, vv_param *param)
-{
-    vvi_param_list *list = ctx;
-    (void)path, (void)owner;
-    if (list->count == list->capacity) {
-        int capacity = list->capacity ? 2 * list->capacity : 64;
-        list->status = vv_realloc_array(&list->items, (size_t)capacity, sizeof *list->items);
-        if (list->status != VV_OK)
-            return false;
-        list->capacity = capacity;
-    }
-    list->items[list->count++] = param;
-    return true;
-}
-
-vv_status vvi_param_list_of(vvi_param_list *list, vv_module *module)
-{
-    *list = (vvi_param_list){NULL, 0, 0, VV_OK};
-    if (!module)
-        return vv_fail(VV_EINVAL, "optimizer: no module given");
-    vv_module_each_param(module, collect, list);
-    return list->status;
-}
-
-void vvi_param_list_fini(vvi_param_list *list)
-{
-    vv_dealloc(list->items);
-    list->items = NULL;
-}
-
 int vvi_optim_find(const vv_optimizer *optimizer, const vv_param *param, int hint)
 {
     int count = optimizer->entry_count;
@@ -52,12 +22,6 @@ int vvi_optim_find(const vv_optimizer *optimizer, const vv_param *param, int hin
     return -1;
 }
 
-bool vvi_optim_uses(const vv_optimizer *optimizer, const vvi_optim_entry *entry, int state)
-{
-    const vv_optimizer_desc *type = optimizer->type;
-    return !type->uses_state || type->uses_state(optimizer->groups[entry->group].opts, state);
-}
-
 void vvi_optim_drop_state(vvi_optim_entry *entry)
 {
     for (int i = 0; i < VVI_OPTIM_MAX_STATE; i++) {
@@ -66,6 +30,22 @@ void vvi_optim_drop_state(vvi_optim_entry *entry)
     }
     entry->step = 0;
     memset(entry->scalars, 0, sizeof entry->scalars);
+}
+
+void vvi_optim_take(vvi_optim_entry *entry, vvi_tree_param *from, int group)
+{
+    entry->param = vv_param_keep(from->param);
+    entry->path = from->path;
+    entry->kind = from->kind;
+    entry->group = group;
+    from->path = NULL;
+}
+
+void vvi_optim_release(vvi_optim_entry *entry)
+{
+    vvi_optim_drop_state(entry);
+    vv_param_free(entry->param);
+    vv_dealloc(entry->path);
 }
 
 /* ---- groups ---- */
@@ -157,7 +137,7 @@ vv_status vv_optimizer_new(vv_optimizer **out, const vv_optimizer_desc *desc, co
                       desc->desc.name));
     VV_GO(vv_alloc_array(&optimizer->entries, (size_t)list.count, sizeof *optimizer->entries));
     for (int i = 0; i < list.count; i++)
-        optimizer->entries[i].param = vv_param_keep(list.items[i]);
+        vvi_optim_take(&optimizer->entries[i], &list.items[i], 0);
     optimizer->entry_count = list.count;
     *out = optimizer;
     optimizer = NULL;
@@ -171,10 +151,8 @@ void vv_optimizer_free(vv_optimizer *optimizer)
 {
     if (!optimizer)
         return;
-    for (int i = 0; i < optimizer->entry_count; i++) {
-        vvi_optim_drop_state(&optimizer->entries[i]);
-        vv_param_free(optimizer->entries[i].param);
-    }
+    for (int i = 0; i < optimizer->entry_count; i++)
+        vvi_optim_release(&optimizer->entries[i]);
     for (int i = 0; i < optimizer->group_count; i++)
         free_opts(optimizer, optimizer->groups[i].opts);
     vv_dealloc(optimizer->entries);
@@ -183,6 +161,7 @@ void vv_optimizer_free(vv_optimizer *optimizer)
         optimizer->type->fini_self(optimizer->self);
     vv_dealloc(optimizer->self);
     vv_dealloc(optimizer->views);
+    vv_dealloc(optimizer->roles);
     vv_dealloc(optimizer->items);
     vv_dealloc(optimizer);
 }
@@ -233,6 +212,7 @@ vv_status vv_optimizer_split(vv_optimizer *optimizer, vv_module *module,
     for (int i = 0; i < optimizer->entry_count; i++)
         if (walk.chosen[i])
             optimizer->entries[i].group = optimizer->group_count - 1;
+    optimizer->sorted = false;
 out:
     vv_dealloc(walk.chosen);
     return status;
@@ -261,9 +241,12 @@ static vv_status prepare_entry(vv_optimizer *optimizer, vvi_optim_entry *entry, 
                        "optimizer %s: a parameter is %s and its gradient %s; both must be f32",
                        optimizer->type->desc.name, vv_dtype_name(value->dtype),
                        vv_dtype_name(param->grad->dtype));
-    for (int i = 0; i < optimizer->type->state_count; i++)
-        if (!entry->state[i] && vvi_optim_uses(optimizer, entry, i))
-            VV_TRY(vv_tensor_new(&entry->state[i], VV_F32, value->ndim, value->shape));
+    for (int i = 0; i < optimizer->type->state_count; i++) {
+        int ndim;
+        int64_t shape[VV_MAX_DIMS];
+        if (!entry->state[i] && vvi_optim_state_shape(optimizer, entry, i, &ndim, shape))
+            VV_TRY(vv_tensor_new(&entry->state[i], VV_F32, ndim, shape));
+    }
     *items += (size_t)((value->count + VVI_OPTIM_CHUNK - 1) / VVI_OPTIM_CHUNK);
     return VV_OK;
 }
@@ -289,7 +272,8 @@ static void fill_slot(vvi_optim_entry *entry)
                                 .count = entry->param->value->count,
                                 .step = entry->step + 1,
                                 .scalars = entry->scalars,
-                                .scale = 1.0};
+                                .scale = 1.0,
+                                .role = entry->role};
     for (int i = 0; i < VVI_OPTIM_MAX_STATE; i++)
         slot->state[i] = entry->state[i] ? entry->state[i]->data : NULL;
 }
@@ -303,16 +287,9 @@ static vv_status direct(vv_optimizer *optimizer)
             fill_slot(&optimizer->entries[i]);
     if (!optimizer->type->direct)
         return VV_OK;
-    if (count > optimizer->view_capacity) {
-        VV_TRY(vv_realloc_array(&optimizer->views, (size_t)count, sizeof *optimizer->views));
-        optimizer->view_capacity = count;
-    }
-    for (int i = 0; i < count; i++) {
-        vvi_optim_entry *entry = &optimizer->entries[i];
-        optimizer->views[i] =
-            (vv_optimizer_view){optimizer->groups[entry->group].opts, entry->param->value,
-                                is_active(entry) ? &entry->slot : NULL};
-    }
+    for (int i = 0; i < count; i++)
+        if (is_active(&optimizer->entries[i]))
+            optimizer->views[i].slot = &optimizer->entries[i].slot;
     return vv_fail_within(optimizer->type->direct(optimizer->self, optimizer->views, count),
                           "optimizer %s", optimizer->type->desc.name);
 }
@@ -346,6 +323,7 @@ static int64_t list_items(vv_optimizer *optimizer)
 vv_status vv_optimizer_step(vv_optimizer *optimizer)
 {
     size_t items = 0;
+    VV_TRY(vvi_optim_sort(optimizer));
     VV_TRY(prepare(optimizer, &items));
     VV_TRY(direct(optimizer));
     int64_t elements = list_items(optimizer), count = (int64_t)items;

@@ -115,7 +115,9 @@ static vv_status has_state(state_walk *walk, const char *path, const vvi_optim_e
     bool fresh = step && step->dtype == VV_I64 && step->count == 1 &&
                  *(const int64_t *)step->data == 0;
     for (int i = 0; *out && !fresh && i < type->state_count; i++) {
-        if (!vvi_optim_uses(walk->optimizer, entry, i))
+        int ndim;
+        int64_t shape[VV_MAX_DIMS];
+        if (!vvi_optim_state_shape(walk->optimizer, entry, i, &ndim, shape))
             continue;
         VV_TRY(set_name(walk, path, type->state_names[i]));
         *out = walk->find(walk->ctx, vv_str_text(&walk->name)) != NULL;
@@ -145,17 +147,19 @@ static vv_status take_entry(state_walk *walk, const char *path, const vvi_optim_
         return VV_OK;
     VV_TRY(take_step(walk, path, &loaded->step));
     for (int i = 0; loaded->step > 0 && i < type->state_count; i++) {
-        if (!vvi_optim_uses(walk->optimizer, entry, i))
+        int ndim;
+        int64_t shape[VV_MAX_DIMS];
+        if (!vvi_optim_state_shape(walk->optimizer, entry, i, &ndim, shape))
             continue;
         const vv_tensor *saved = NULL;
         VV_TRY(take_tensor(walk, path, type->state_names[i], &saved));
-        if (saved->dtype != VV_F32 || !vv_tensor_same_shape(saved, entry->param->value)) {
+        if (saved->dtype != VV_F32 || saved->ndim != ndim ||
+            memcmp(saved->shape, shape, (size_t)ndim * sizeof *shape) != 0) {
             char a[128], b[128];
-            const vv_tensor *value = entry->param->value;
             return vv_fail(VV_ESHAPE, "optimizer %s: \"%s\" is %s %s, the parameter needs f32 %s",
                            type->desc.name, vv_str_text(&walk->name), vv_dtype_name(saved->dtype),
                            vv_shape_text(saved->ndim, saved->shape, a, sizeof a),
-                           vv_shape_text(value->ndim, value->shape, b, sizeof b));
+                           vv_shape_text(ndim, shape, b, sizeof b));
         }
         VV_TRY(vv_tensor_clone(&loaded->state[i], saved));
     }
@@ -185,9 +189,9 @@ static vv_status load(vv_optimizer *optimizer, vv_module *module,
                       bool partial)
 {
     state_walk walk = {.optimizer = optimizer, .find = find, .ctx = ctx, .partial = partial};
-    vv_status status = vv_optimizer_check(optimizer, module);
-    if (status != VV_OK)
-        return status;
+    vv_status status;
+    VV_TRY(vv_optimizer_check(optimizer, module));
+    VV_TRY(vvi_optim_sort(optimizer));
     VV_GO(vv_alloc_array(&walk.loaded, (size_t)optimizer->entry_count, sizeof *walk.loaded));
     vv_module_each_param(module, take_param, &walk);
     VV_GO(walk.status);

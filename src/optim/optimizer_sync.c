@@ -35,6 +35,21 @@ static vv_status infer_group(const vv_optimizer *optimizer, const unsigned char 
     return VV_OK;
 }
 
+/* Paths and kinds as the tree has them now. */
+static void refresh(vvi_optim_entry *entries, int count, vvi_param_list *tree)
+{
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < tree->count; k++) {
+            vvi_tree_param *from = &tree->items[k];
+            if (from->param->id != entries[i].param->id || !from->path)
+                continue;
+            vv_dealloc(entries[i].path);
+            entries[i].path = from->path;
+            entries[i].kind = from->kind;
+            from->path = NULL;
+        }
+}
+
 vv_status vv_optimizer_sync(vv_optimizer *optimizer, vv_module *module)
 {
     vvi_param_list tree = {NULL, 0, 0, VV_OK};
@@ -47,7 +62,7 @@ vv_status vv_optimizer_sync(vv_optimizer *optimizer, vv_module *module)
     VV_GO(vv_alloc_array(&known, (size_t)tree.count, 1));
     VV_GO(vv_alloc_array(&entries, (size_t)tree.count, sizeof *entries));
     for (int i = 0; i < tree.count; i++) {
-        int at = vvi_optim_find(optimizer, tree.items[i], hint);
+        int at = vvi_optim_find(optimizer, tree.items[i].param, hint);
         if (at < 0) {
             added++;
             continue;
@@ -60,16 +75,16 @@ vv_status vv_optimizer_sync(vv_optimizer *optimizer, vv_module *module)
         if (in_tree[i]) {
             entries[n++] = optimizer->entries[i];
         } else {
-            vvi_optim_drop_state(&optimizer->entries[i]);
-            vv_param_free(optimizer->entries[i].param);
+            vvi_optim_release(&optimizer->entries[i]);
         }
     }
     for (int i = 0; i < tree.count; i++) {
         if (known[i])
             continue;
-        entries[n].param = vv_param_keep(tree.items[i]);
-        entries[n++].group = group;
+        vvi_optim_take(&entries[n++], &tree.items[i], group);
     }
+    refresh(entries, n, &tree);
+    optimizer->sorted = false;
     vv_dealloc(optimizer->entries);
     optimizer->entries = entries;
     optimizer->entry_count = n;

@@ -1,7 +1,10 @@
-/* test_muon.c - what must hold: weights follow the formulas of the golden file, in batches of equal
- * shapes as one by one; directions have singular values near 1; bf16 stays near fp32; the head is
- * the last matrix also when it is frozen, and what is frozen stays; the state goes into a file and
- * out again with the same bits; a step that runs out of memory has changed nothing. */
+/* test_muon.c - muon, normuon and cautious decay.
+ *
+ * What must hold: weights follow the formulas of the golden file, in batches of equal shapes as one
+ * by one; directions have singular values near 1; bf16 stays near fp32; the head is the last matrix
+ * also when it is frozen, and what is frozen stays; tables of embeddings are no matrices, and a head
+ * that shares one is none; q, k and v in one parameter step as three; the state goes into a file
+ * and out again with the same bits; a step that runs out of memory has changed nothing. */
 #include "optim_test.h"
 
 #include <vivace/memory.h>
@@ -46,14 +49,15 @@ static void step(vv_optimizer *optimizer, vv_module *box, int t)
     assert_ok(vv_optimizer_step(optimizer));
 }
 
-static void compare(vv_module *box, const double *want, const char *settings, int steps)
+static void compare(vv_module *box, const double *want, const char *name, const char *settings,
+                    int steps)
 {
     for (int j = 0; j < PARAMS; j++)
         for (int64_t i = 0; i < box_param(box, j)->value->count; i++, want++) {
             const double got = (double)box_value(box, j)[i];
             if (!(fabs(got - *want) <= 2e-4 + 2e-4 * fabs(*want)))
-                fail_msg("muon %s: after %d steps p%d[%d] is %.9g, expected %.9g", settings, steps,
-                         j, (int)i, got, *want);
+                fail_msg("%s %s: after %d steps p%d[%d] is %.9g, expected %.9g", name, settings,
+                         steps, j, (int)i, got, *want);
         }
 }
 
@@ -62,12 +66,13 @@ static void goldens(void **unused)
     (void)unused;
     for (size_t c = 0; c < sizeof muon_cases / sizeof *muon_cases; c++) {
         vv_module *box = tree();
-        vv_optimizer *optimizer = optimizer_of(box, "muon", muon_cases[c].settings);
+        vv_optimizer *optimizer = optimizer_of(box, muon_cases[c].name, muon_cases[c].settings);
         int shown = 0;
         for (int t = 0; shown < MUON_SHOWN; t++) {
             step(optimizer, box, t);
             if (t + 1 == muon_steps[shown]) {
-                compare(box, muon_cases[c].weights[shown], muon_cases[c].settings, t + 1);
+                compare(box, muon_cases[c].weights[shown], muon_cases[c].name,
+                        muon_cases[c].settings, t + 1);
                 shown++;
             }
         }
@@ -182,8 +187,9 @@ static const vv_tensor *get(void *ctx, const char *name)
 static void saved_state(void **unused)
 {
     (void)unused;
-    static const char *const names[] = {"muon", "schedule_free_sgd", "schedule_free_adamw"};
-    for (int k = 0; k < 3; k++) {
+    static const char *const names[] = {"muon", "normuon", "schedule_free_sgd",
+                                        "schedule_free_adamw"};
+    for (int k = 0; k < 4; k++) {
         vv_module *box = tree(), *other = tree();
         vv_optimizer *a = optimizer_of(box, names[k], ""), *b = optimizer_of(other, names[k], "");
         store s = {.count = 0};
@@ -216,7 +222,7 @@ static void out_of_memory(void **unused)
     vv_module *box = tree(), *before = tree();
     uint64_t nth = 1;
     for (;; nth++) {
-        vv_optimizer *optimizer = optimizer_of(box, "muon", "");
+        vv_optimizer *optimizer = optimizer_of(box, "normuon", "split=p1");
         set_grads(box, 0);
         vv_memory_fail_at(nth);
         const vv_status status = vv_optimizer_step(optimizer);
@@ -240,6 +246,175 @@ static void out_of_memory(void **unused)
     assert_int_equal(vv_memory_live_count(), live);
 }
 
+/* ---- a language model's tree ---- */
+
+static vv_module *push(vv_module *net, const char *name, vv_status made, vv_module *layer)
+{
+    assert_ok(made);
+    assert_ok(vv_module_add_child(net, name, layer));
+    return layer;
+}
+
+/* Token and position tables, a packed q, k, v, a matrix, a norm, and a head that is its own, the
+   token table's, or not told of. */
+static vv_module *language_tree(bool tied, bool told)
+{
+    static const vv_language language = {.tokens = "wte", .positions = "wpe", .head = "lm_head"};
+    vv_module *net, *layer, *table;
+    assert_ok(vv_module_new(&net, &box_class, 0));
+    vv_status made = vv_embedding_new(&layer, 11, 4);
+    table = push(net, "wte", made, layer);
+    made = vv_embedding_new(&layer, 5, 4);
+    push(net, "wpe", made, layer);
+    made = vv_linear_new(&layer, 4, 12, false);
+    push(net, "c_attn", made, layer);
+    made = vv_linear_new(&layer, 4, 6, false);
+    push(net, "c_fc", made, layer);
+    made = vv_layer_norm_new(&layer, 4, 1e-5);
+    push(net, "ln", made, layer);
+    if (tied) {
+        assert_ok(vv_module_new(&layer, &box_class, 0));
+        assert_ok(vv_module_add_param(layer, "weight",
+                                      vv_param_keep(vv_module_param(table, "weight"))));
+    } else {
+        made = vv_linear_new(&layer, 4, 11, false);
+        assert_ok(made);
+    }
+    push(net, "lm_head", VV_OK, layer);
+    if (told)
+        vv_module_set_language(net, &language);
+    assert_ok(vv_grads_ensure(net));
+    return net;
+}
+
+static bool ones(void *ctx, const char *path, vv_module *owner, vv_param *param)
+{
+    (void)ctx, (void)owner;
+    vv_rng rng = vv_rng_at(9, path, 0);
+    for (int64_t i = 0; i < param->grad->count; i++)
+        ((float *)param->grad->data)[i] = (float)vv_rng_normal(&rng);
+    return true;
+}
+
+/* Which states a parameter has after a step: matrices no squares, the others no rows. */
+static bool has_state(vv_optimizer *optimizer, vv_module *net, const char *name)
+{
+    store s = {.count = 0};
+    assert_ok(vv_optimizer_each_state(optimizer, net, put, &s));
+    const bool there = get(&s, name) != NULL;
+    for (int i = 0; i < s.count; i++)
+        vv_tensor_free(s.tensors[i]);
+    return there;
+}
+
+/* Tables are never matrices, whatever `matrices` says, nor is a head that shares one; a head of its
+   own is none for `hidden`; with a tied head the last matrix of the blocks stays a matrix. */
+static void roles(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {"wte", "wpe", "c_attn", "c_fc", "lm_head"};
+    static const struct {
+        bool tied, told;
+        const char *settings;
+        unsigned matrices; /* bits of names */
+    } cases[] = {
+        {false, true, "", 0xc},          {true, true, "", 0xc},
+        {false, false, "", 0xc},         {true, true, "matrices=all", 0xc},
+        {false, true, "matrices=all", 0x1c}, {false, true, "others=c_fc.*", 0x4},
+        {false, true, "matrices=filters", 0},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        vv_module *net = language_tree(cases[c].tied, cases[c].told);
+        vv_optimizer *optimizer = optimizer_of(net, "normuon", cases[c].settings);
+        vv_module_each_param(net, ones, NULL);
+        assert_ok(vv_optimizer_step(optimizer));
+        for (int i = 0; i < (cases[c].tied ? 4 : 5); i++) {
+            char rows[64], squares[64];
+            snprintf(rows, sizeof rows, "%s.weight.row_avg_sq", names[i]);
+            snprintf(squares, sizeof squares, "%s.weight.exp_avg_sq", names[i]);
+            const bool matrix = cases[c].matrices >> i & 1;
+            if (has_state(optimizer, net, rows) != matrix ||
+                has_state(optimizer, net, squares) == matrix)
+                fail_msg("case %d: %s is %sa matrix", (int)c, names[i], matrix ? "not " : "");
+        }
+        assert_true(has_state(optimizer, net, "ln.weight.exp_avg_sq"));
+        vv_optimizer_free(optimizer);
+        vv_module_free(net);
+    }
+}
+
+/* q, k and v in one parameter step as three parameters do, also where k and v are smaller. */
+static void split_parameters(void **unused)
+{
+    (void)unused;
+    static const int64_t rows[][3] = {{4, 4, 4}, {4, 2, 2}, {4, 1, 1}};
+    static const char *const optimizers[] = {"muon", "normuon"};
+    for (size_t c = 0; c < 6; c++) {
+        const int64_t *part = rows[c / 2], width = 4;
+        vv_module *one, *three;
+        assert_ok(vv_module_new(&one, &box_class, 0));
+        assert_ok(vv_module_new(&three, &box_class, 0));
+        for (int i = 0; i < 4; i++) {
+            const char name[] = {'p', (char)('0' + i), 0};
+            const int64_t all = part[0] + part[1] + part[2];
+            const int64_t shape[2] = {i == 0 ? all : i == 3 ? 3 : width, width};
+            const int64_t own[2] = {i < 3 ? part[i] : 3, width};
+            vv_param *a, *b; /* the last ones are heads */
+            assert_ok(vv_param_new(&b, 2, own));
+            assert_ok(vv_module_add_param(three, name, b));
+            if (i == 1 || i == 2)
+                continue;
+            assert_ok(vv_param_new(&a, 2, shape));
+            assert_ok(vv_module_add_param(one, name, a));
+        }
+        vv_optimizer *a = optimizer_of(one, optimizers[c % 2], "split=p0,lr=0.1"),
+                     *b = optimizer_of(three, optimizers[c % 2], "split=,lr=0.1");
+        assert_ok(vv_grads_ensure(one));
+        assert_ok(vv_grads_ensure(three));
+        for (int t = 0; t < 3; t++) {
+            int64_t at = 0;
+            for (int64_t i = 0; i < box_param(one, 0)->value->count; i++)
+                box_grad(one, 0)[i] = noise((uint64_t)(1000 * t + i));
+            for (int i = 0; i < 3; i++)
+                for (int64_t k = 0; k < part[i] * width; k++)
+                    box_grad(three, i)[k] = noise((uint64_t)(1000 * t + at++));
+            assert_ok(vv_optimizer_step(a));
+            assert_ok(vv_optimizer_step(b));
+        }
+        int64_t at = 0;
+        for (int i = 0; i < 3; i++)
+            for (int64_t k = 0; k < part[i] * width; k++)
+                assert_near((double)box_value(one, 0)[at++], (double)box_value(three, i)[k], 1e-5,
+                            1e-5);
+        vv_optimizer_free(a);
+        vv_optimizer_free(b);
+        vv_module_free(one);
+        vv_module_free(three);
+    }
+}
+
+/* Decay goes on only where the step goes towards 0 too: weights 1 and -1, gradients 1. */
+static void cautious_decay(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {"adamw", "decoupled_adamw"};
+    for (int k = 0; k < 4; k++) {
+        vv_module *box = box_new(1, 2);
+        vv_optimizer *optimizer =
+            optimizer_of(box, names[k / 2], k % 2 ? "lr=0.1,weight_decay=0.5,cautious=true"
+                                                  : "lr=0.1,weight_decay=0.5");
+        assert_ok(vv_grads_ensure(box));
+        box_value(box, 0)[0] = box_grad(box, 0)[0] = box_grad(box, 0)[1] = 1.0f;
+        box_value(box, 0)[1] = -1.0f;
+        const double decay = k / 2 ? 0.5 : 0.05;
+        assert_ok(vv_optimizer_step(optimizer));
+        assert_near((double)box_value(box, 0)[0], 1.0 - decay - 0.1, 1e-6, 0);
+        assert_near((double)box_value(box, 0)[1], k % 2 ? -1.1 : -1.0 + decay - 0.1, 1e-6, 0);
+        vv_optimizer_free(optimizer);
+        vv_module_free(box);
+    }
+}
+
 static void refusals(void **unused)
 {
     (void)unused;
@@ -252,6 +427,9 @@ static void refusals(void **unused)
     assert_fails(vv_optimizer_new(&optimizer, desc, &opts, box), VV_EINVAL);
     assert_says("beta2");
     opts.beta2 = 0.9;
+    opts.row_beta = 1.0;
+    assert_fails(vv_optimizer_new(&optimizer, desc, &opts, box), VV_EINVAL);
+    opts.row_beta = 0.9;
     opts.ns_steps = 0;
     assert_fails(vv_optimizer_new(&optimizer, desc, &opts, box), VV_EINVAL);
     assert_says("ns_steps");
@@ -267,7 +445,8 @@ int main(void)
         cmocka_unit_test(goldens),     cmocka_unit_test(orthogonal),
         cmocka_unit_test(zero_gradient), cmocka_unit_test(frozen),
         cmocka_unit_test(saved_state), cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(refusals),        cmocka_unit_test(roles),
+        cmocka_unit_test(split_parameters), cmocka_unit_test(cautious_decay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
