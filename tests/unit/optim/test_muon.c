@@ -2,9 +2,9 @@
  *
  * What must hold: weights follow the formulas of the golden file, in batches of equal shapes as one
  * by one; directions have singular values near 1; bf16 stays near fp32; the head is the last matrix
- * also when it is frozen, and what is frozen stays; tables of embeddings are no matrices, and a head
- * that shares one is none; q, k and v in one parameter step as three; the state goes into a file
- * and out again with the same bits; a step that runs out of memory has changed nothing. */
+ * also when it is frozen, and what is frozen stays; tables of embeddings are no matrices, nor is a
+ * head that shares one; q, k and v in one parameter step as three; the state goes into a file and
+ * out again with the same bits; a step that runs out of memory has changed nothing. */
 #include "optim_test.h"
 
 #include <vivace/memory.h>
