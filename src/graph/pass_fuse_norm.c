@@ -29,15 +29,6 @@ static int only_user(const vvi_plan *plan, int value)
     return user;
 }
 
-static int maker_of(const vvi_plan *plan, int value)
-{
-    for (int i = 0; i < plan->instr_count; i++)
-        for (int k = 0; k < plan->instrs[i].n_out && !plan->instrs[i].dead; k++)
-            if (plan->instrs[i].out[k] == value)
-                return i;
-    return -1;
-}
-
 static bool same_kind(const vvi_plan *plan, int a, int b)
 {
     const vvi_shape *x = &plan->values[a].shape, *y = &plan->values[b].shape;
@@ -84,7 +75,7 @@ static vv_status fuse_forward(vvi_plan *plan, int norm)
         int mine = plan->instrs[norm].out[0];
         int other = next->in[0] == mine ? next->in[1] : next->in[0];
         int root = vvi_plan_root(plan, other);
-        bool ready = plan->values[root].place == VVI_LEAF || maker_of(plan, root) < norm;
+        bool ready = plan->values[root].place == VVI_LEAF || vvi_plan_maker(plan, root) < norm;
         if (!ready || !same_kind(plan, mine, other) || !same_kind(plan, mine, next->out[0]))
             return VV_OK;
         VV_TRY(add_operand(plan, &plan->instrs[norm], 3, other));
@@ -118,7 +109,7 @@ static vv_status fuse_backward(vvi_plan *plan, int mask)
 {
     int masked = plan->instrs[mask].out[0];
     int dy = plan->instrs[mask].in[0], y = plan->instrs[mask].in[1];
-    int norm = maker_of(plan, y);
+    int norm = vvi_plan_maker(plan, y);
     if (norm < 0 || plan->instrs[norm].op != VV_OP_BATCH_NORM ||
         !plan->instrs[norm].attr.norm.relu || plan->instrs[norm].out[0] != y ||
         !same_kind(plan, masked, y) || !same_kind(plan, dy, y))

@@ -79,6 +79,15 @@ int vvi_plan_uses(const vvi_plan *plan, int value)
     return uses;
 }
 
+int vvi_plan_maker(const vvi_plan *plan, int value)
+{
+    for (int i = 0; i < plan->instr_count; i++)
+        for (int k = 0; k < plan->instrs[i].n_out && !plan->instrs[i].dead; k++)
+            if (plan->instrs[i].out[k] == value)
+                return i;
+    return -1;
+}
+
 bool vvi_plan_is_result(const vvi_plan *plan, int value)
 {
     int root = vvi_plan_root(plan, value);
@@ -337,8 +346,10 @@ static vv_status build(const vvi_request *r, vvi_plan *plan)
     for (int i = 0; i < r->out_count; i++)
         plan->results[i].value = value_of[r->outs[i]->index * VVI_MAX_OUT];
     plan->result_count = r->out_count;
-    if (r->g->opts.fuse)
+    if (r->g->opts.fuse) {
         VV_GO(vvi_pass_linear_loss(plan));
+        VV_GO(vvi_pass_join_grads(plan));
+    }
     if (r->g->opts.precision == VV_PRECISION_AMP_BF16 || r->g->opts.precision == VV_PRECISION_BF16)
         VV_GO(vvi_pass_precision(plan, r->g->opts.precision == VV_PRECISION_BF16));
     if (r->g->opts.fuse)

@@ -85,6 +85,8 @@ vvi_instr *vvi_plan_insert(vvi_plan *plan, int at, vv_op op, int n_in,
 int vvi_plan_root(const vvi_plan *plan, int value);
 /* Users of a value (through aliases too), not counting results. */
 int vvi_plan_uses(const vvi_plan *plan, int value);
+/* The instruction that makes a value; -1 for a leaf. */
+int vvi_plan_maker(const vvi_plan *plan, int value);
 bool vvi_plan_is_result(const vvi_plan *plan, int value);
 void vvi_plan_compact(vvi_plan *plan);
 /* pass_precision.c: conv and matmul in bf16, activations between them too; `all`: wherever one
@@ -92,6 +94,8 @@ void vvi_plan_compact(vvi_plan *plan);
 vv_status vvi_pass_precision(vvi_plan *plan, bool all);
 /* pass_linear_loss.c: a large classifier's logits chunk by chunk */
 vv_status vvi_pass_linear_loss(vvi_plan *plan);
+/* pass_join_grads.c: sums of gradients that are mostly zeros */
+vv_status vvi_pass_join_grads(vvi_plan *plan);
 /* pass_fuse_norm.c, pass_fuse_chains.c */
 vv_status vvi_pass_fuse_norm(vvi_plan *plan);
 vv_status vvi_pass_fuse_chains(vvi_plan *plan);

@@ -32,7 +32,7 @@ VV_BEGIN_DECLS
     X(CONCAT, "concat")                                                                            \
     X(PAD, "pad")                                                                                  \
     X(GATHER, "gather")     /* in: x, index */                                                     \
-    X(GATHER_GRAD, "gather_grad") /* in: dy, index; out: dx (sums repeated rows) */                \
+    X(GATHER_GRAD, "gather_grad") /* in: dy, index, base?; out: dx (sums repeated rows, and base) */                \
     X(ONE_HOT, "one_hot")                                                                          \
     X(MATMUL, "matmul")     /* in: a, b, bias[N]? */                                               \
     X(CONV2D, "conv2d")     /* in: x, w, bias? */                                                  \

@@ -87,7 +87,8 @@ enum { COLUMNS = 64 };
 static bool accepts_grad(const vv_call *call)
 {
     return vvi_is_vec_float(call->in[0].dtype) && vvi_is_vec_float(call->out[0].dtype) &&
-           is_index(&call->in[1]) && call->out[0].count > 0;
+           is_index(&call->in[1]) && call->out[0].count > 0 &&
+           (call->n_in < 3 || vvi_is_vec_float(call->in[2].dtype));
 }
 
 static vv_status prepare_grad(const vv_call *call, void **state, size_t *scratch_bytes)
@@ -95,6 +96,20 @@ static vv_status prepare_grad(const vv_call *call, void **state, size_t *scratch
     *state = NULL;
     *scratch_bytes = call->out[0].dtype == VV_F32 ? 0 : (size_t)call->out[0].count * sizeof(float);
     return VV_OK;
+}
+
+enum { FILL = 1 << 15 };
+
+/* What the rows are added to: the third operand, or nothing. */
+static void start_chunk(void *ctx, int64_t chunk, int slot)
+{
+    (void)slot;
+    const job *j = ctx;
+    const int64_t at = chunk * FILL, n = vvi_min64(FILL, j->call->out[0].count - at);
+    if (j->call->n_in < 3)
+        memset(j->sums + at, 0, (size_t)n * sizeof *j->sums);
+    else if (j->call->in[2].data != j->sums)
+        vvi_vec_load(j->sums + at, j->call->in[2].dtype, j->call->in[2].data, at, n);
 }
 
 static void grad_chunk(void *ctx, int64_t chunk, int slot)
@@ -106,8 +121,6 @@ static void grad_chunk(void *ctx, int64_t chunk, int slot)
     const int64_t first = chunk % blocks * j->columns, n = vvi_min64(j->columns, j->inner - first);
     float room[COLUMNS];
     float *sums = j->sums + o * j->length * j->inner + first;
-    for (int64_t i = 0; i < j->length; i++)
-        memset(sums + i * j->inner, 0, (size_t)n * sizeof *sums);
     for (int64_t i = 0; i < j->index->count; i++) {
         const int64_t from = (o * j->index->count + i) * j->inner + first;
         vvi_vec_add(sums + index_at(j->index, i) * j->inner, vvi_vec_view(room, dy, from, n), n);
@@ -121,6 +134,7 @@ static vv_status run_grad(const vv_call *call)
     VV_TRY(check_index(j.index, j.length));
     j.sums = dx->dtype == VV_F32 ? dx->data : call->scratch;
     j.columns = COLUMNS;
+    vvi_cpu_for(vvi_chunks(dx->count, FILL), 0, start_chunk, &j);
     vvi_cpu_for(j.outer * vvi_chunks(j.inner, j.columns), 0, grad_chunk, &j);
     if (dx->dtype != VV_F32)
         vvi_vec_store_all(dx->dtype, dx->data, j.sums, dx->count);
@@ -158,6 +172,6 @@ static vv_status run_one_hot(const vv_call *call)
 }
 
 const vv_kernel vvi_cpu_gather[] = {{"rows", accepts, NULL, run, NULL, 0}, {0}};
-const vv_kernel vvi_cpu_gather_grad[] = {{"vector", accepts_grad, prepare_grad, run_grad, NULL, 0},
+const vv_kernel vvi_cpu_gather_grad[] = {{"vector", accepts_grad, prepare_grad, run_grad, NULL, 4},
                                          {0}};
 const vv_kernel vvi_cpu_one_hot[] = {{"rows", accepts_one_hot, NULL, run_one_hot, NULL, 0}, {0}};

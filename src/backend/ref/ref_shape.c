@@ -167,8 +167,9 @@ static vv_status run_gather_grad(const vv_call *call)
     const int64_t inner = vvi_ref_span(dx, axis + 1, dx->ndim);
     double *sums = call->scratch;
     VV_TRY(check_index(index, length));
+    const vv_buf *base = call->n_in > 2 ? &call->in[2] : NULL;
     for (int64_t i = 0; i < dx->count; i++)
-        sums[i] = 0.0;
+        sums[i] = base ? vvi_ref_get(base, i) : 0.0;
     for (int64_t o = 0; o < outer; o++) {
         for (int64_t i = 0; i < index->count; i++) {
             const int64_t from = (o * index->count + i) * inner;
