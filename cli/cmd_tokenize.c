@@ -23,7 +23,7 @@ static const char *const split_names[] = {"documents", "tail", NULL};
 
 #define AT(member) offsetof(settings, member)
 static const vv_field tokenize_fields[] = {
-    {"out", "Folder for train.tokens and eval.tokens", VV_FIELD_STRING, AT(out), NULL, 0, 0, NULL},
+    {"out", "Folder for train.tokens, eval.tokens and a copy of the tokenizer", VV_FIELD_STRING, AT(out), NULL, 0, 0, NULL},
     {"tokenizer", "gpt2, bytes, a folder or a tokenizer.json", VV_FIELD_STRING, AT(tokenizer),
      "gpt2", 0, 0, NULL},
     {"validation", "Share of the text for evaluation; names like x.train.txt and x.valid.txt decide "
@@ -123,7 +123,7 @@ static vv_status tokenize(const settings *o, const cli_args *args)
     vv_status status;
     vv_tokenizer *tokenizer = NULL;
     vv_corpus *corpus = NULL;
-    vv_str train_path = {0}, eval_path = {0};
+    vv_str train_path = {0}, eval_path = {0}, copy_path = {0};
     vv_tokens_info train, eval;
     vv_corpus_opts opts = VV_CORPUS_DEFAULTS;
     opts.inputs = args->words;
@@ -135,7 +135,9 @@ static vv_status tokenize(const settings *o, const cli_args *args)
     opts.seed = (uint64_t)o->seed;
     vv_str_addf(&train_path, "%s/train.tokens", o->out);
     vv_str_addf(&eval_path, "%s/eval.tokens", o->out);
+    vv_str_addf(&copy_path, "%s/tokenizer.json", o->out);
     VV_GO(vv_str_status(&train_path));
+    VV_GO(vv_str_status(&copy_path));
     VV_GO(vv_str_status(&eval_path));
     VV_GO(vv_tokenizer_open(&tokenizer, o->tokenizer));
     VV_GO(vv_corpus_open(&corpus, &opts));
@@ -146,6 +148,7 @@ static vv_status tokenize(const settings *o, const cli_args *args)
     VV_GO(vv_corpus_tokenize(corpus, tokenizer, &how, vv_str_text(&train_path),
                              vv_str_text(&eval_path), &train, &eval));
     const double seconds = vv_clock() - b.start;
+    VV_GO(vv_tokenizer_save(tokenizer, vv_str_text(&copy_path)));
     const int threads = o->threads ? (int)o->threads : vv_threads();
     print_file("train", vv_str_text(&train_path), &train);
     if (info->eval_documents > 0)
@@ -156,6 +159,7 @@ static vv_status tokenize(const settings *o, const cli_args *args)
 out:
     vv_str_fini(&train_path);
     vv_str_fini(&eval_path);
+    vv_str_fini(&copy_path);
     vv_corpus_free(corpus);
     vv_tokenizer_free(tokenizer);
     return status;

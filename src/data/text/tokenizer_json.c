@@ -26,7 +26,6 @@ static bool is_null(json_t *value)
 
 /* ---- pre-tokenizers ---- */
 
-/* Only Regex or String, isolated. */
 static vv_status read_split(vv_tokenizer *t, json_t *part)
 {
     json_t *pattern = json_object_get(part, "pattern");
@@ -83,13 +82,14 @@ static vv_status check_model(const char *name, json_t *root, json_t *model)
         return unsupported(name, "the normalizer", text_of(normalizer, "type"));
     if (strcmp(type, "BPE") != 0 && !(!type[0] && json_object_get(model, "merges")))
         return unsupported(name, "the model", type);
-    static const char *const null[] = {"unk_token", "continuing_subword_prefix",
-                                       "end_of_word_suffix"};
-    for (size_t i = 0; i < sizeof null / sizeof *null; i++)
-        if (i > 0 && text_of(model, null[i])[0])
-            return unsupported(name, null[i], text_of(model, null[i]));
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    for (size_t i = 0; i < sizeof affixes / sizeof *affixes; i++)
+        if (text_of(model, affixes[i])[0])
+            return unsupported(name, affixes[i], text_of(model, affixes[i]));
     if (json_is_true(json_object_get(model, "byte_fallback")))
         return unsupported(name, "a model with", "byte_fallback");
+    if (json_number_value(json_object_get(model, "dropout")) > 0)
+        return unsupported(name, "a model with", "dropout");
     return VV_OK;
 }
 

@@ -155,6 +155,9 @@ static void refuses_other_tokenizers(void **state)
     check_json_refused("\"BPE\"", "\"WordPiece\"", VV_EUNSUPPORTED, "the model 'WordPiece'");
     check_json_refused("null", "{\"type\": \"NFKC\"}", VV_EUNSUPPORTED, "normalizer 'NFKC'");
     check_json_refused("\"ByteLevel\"", "\"Whitespace\"", VV_EUNSUPPORTED, "'Whitespace'");
+    check_json_refused("\"BPE\"", "\"BPE\", \"dropout\": 0.1", VV_EUNSUPPORTED, "'dropout'");
+    check_json_refused("\"BPE\"", "\"BPE\", \"end_of_word_suffix\": \"@\"", VV_EUNSUPPORTED,
+                       "end_of_word_suffix '@'");
     check_json_refused("{", "[", VV_EFORMAT, "no JSON");
     check_json_refused("\"t h\"", "\"th\"", VV_EFORMAT, "merge 0: expected");
     check_json_refused("\"t h\"", "\"t q\"", VV_EFORMAT, "what they give is no token");
@@ -370,6 +373,39 @@ static void gpt2_agrees_on_a_whole_book(void **state)
     vv_tokenizer_free(t);
 }
 
+/* Every book of the two smaller files comes back, from as many tokens as are published. */
+static void gpt2_gives_novels_back(void **state)
+{
+    (void)state;
+    enum { ROOM = 2000000 };
+    static const struct {
+        const char *name;
+        int64_t tokens;
+    } files[] = {{"novels-en/novels.valid.txt", 302477}, {"novels-en/novels.test.txt", 335158}};
+    vv_tokenizer *t;
+    char *text;
+    assert_ok(vv_alloc(&text, ROOM));
+    for (size_t i = 0; i < 2; i++) {
+        FILE *file = open_data(files[i].name);
+        int32_t *ids;
+        int64_t count;
+        vv_str back = {0};
+        if (!file || vv_tokenizer_open(&t, "gpt2") != VV_OK)
+            break;
+        const size_t bytes = fread(text, 1, ROOM, file);
+        assert_ok(vv_tokenizer_encode(t, text, bytes, false, &ids, &count));
+        assert_int_equal(count, files[i].tokens);
+        assert_ok(vv_tokenizer_decode(t, ids, count, &back));
+        assert_int_equal(back.length, bytes);
+        assert_memory_equal(back.text, text, bytes);
+        vv_str_fini(&back);
+        vv_dealloc(ids);
+        vv_tokenizer_free(t);
+        fclose(file);
+    }
+    vv_dealloc(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +421,7 @@ int main(void)
         cmocka_unit_test(survives_each_allocation_failing),
         cmocka_unit_test(gpt2_agrees_with_the_references),
         cmocka_unit_test(gpt2_agrees_on_a_whole_book),
+        cmocka_unit_test(gpt2_gives_novels_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
