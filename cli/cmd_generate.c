@@ -132,6 +132,20 @@ static vv_status generate(cli_loaded *l, const settings *s, bool json)
     return status;
 }
 
+/* Without the data too, if their shape is known all the same. */
+static vv_status load(cli_loaded *l, const char *run, const char *recipe, const cli_args *args)
+{
+    vv_status status = cli_load_run(l, run, recipe, args, false);
+    if (status != VV_ENOTFOUND)
+        return status;
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s", vv_error());
+    cli_unload(l);
+    *l = (cli_loaded){0};
+    return cli_load_run(l, run, recipe, args, true) == VV_OK ? VV_OK
+                                                             : vv_fail(status, "%s", sentence);
+}
+
 static int run(int argc, char **argv)
 {
     bool json = false;
@@ -151,7 +165,7 @@ static int run(int argc, char **argv)
         if (status == VV_OK)
             status = take_settings(&s, &args);
         if (status == VV_OK)
-            status = cli_load_run(&l, args.words[0], recipe, &args, false);
+            status = load(&l, args.words[0], recipe, &args);
         if (status == VV_OK)
             status = generate(&l, &s, json);
         if (status != VV_OK)

@@ -54,7 +54,8 @@ struct vv_dataset {
     vv_sample_spec spec;
     int64_t count;
     const char *const *class_names; /* spec.classes names, or NULL */
-    const char *tokenizer; /* what vv_tokenizer_open takes to read its tokens; NULL = not known */
+    const char *tokenizer; /* of its tokens: what vv_tokenizer_open takes, or a fingerprint; NULL =
+                              not known */
     /* If the whole set is in memory: row-major inputs and targets; else NULL. */
     const void *inputs;
     const void *targets;

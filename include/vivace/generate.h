@@ -47,8 +47,9 @@ VV_API VV_MUST_USE vv_status vv_generate_choose(const float *logits, int64_t cou
                                                 int32_t *choice);
 
 /* Opens `name` as vv_tokenizer_open does; NULL or "" = the one that a model of this many tokens
-   most likely has: 256 "bytes", 50257 "gpt2". VV_ENOTFOUND asks for a name where that is open;
-   VV_EINVAL if it has more tokens than the model. */
+   most likely has: 256 "bytes", 50257 "gpt2". A fingerprint of a tokenizer (vv_dataset.tokenizer)
+   stands for whichever of these has it. VV_ENOTFOUND asks for a name where that is open; VV_EINVAL
+   if it has more tokens than the model. */
 VV_API VV_MUST_USE vv_status vv_generate_tokenizer(VV_OWNED vv_tokenizer **out, const char *name,
                                                    const vv_model *model);
 

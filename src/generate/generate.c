@@ -268,24 +268,55 @@ out:
     return status;
 }
 
+static vv_status ask_for_name(const vv_model *model)
+{
+    return vv_fail(VV_ENOTFOUND,
+                   "generate: the tokenizer of a model of %lld tokens is not known; name it "
+                   "(tokenizer=FOLDER or its tokenizer.json)", (long long)model->classes);
+}
+
+static bool is_fingerprint(const char *name)
+{
+    return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64;
+}
+
+/* The usual tokenizer with this fingerprint; *out stays NULL if none has it. */
+static vv_status open_by_fingerprint(vv_tokenizer **out, const char *fingerprint)
+{
+    static const char *const usual[] = {"bytes", "gpt2"};
+
+    for (int i = 0; i < 2; i++) {
+        const vv_status status = vv_tokenizer_open(out, usual[i]);
+
+        if (status != VV_OK && status != VV_ENOTFOUND)
+            return status;
+        if (status == VV_OK && strcmp(vv_tokenizer_fingerprint(*out), fingerprint) == 0)
+            return VV_OK;
+        vv_tokenizer_free(*out);
+        *out = NULL;
+    }
+    return VV_OK;
+}
+
 vv_status vv_generate_tokenizer(vv_tokenizer **out, const char *name, const vv_model *model)
 {
+    vv_status status = VV_OK;
+
     *out = NULL;
     if (!name || !name[0])
         name = model->classes == 256 ? "bytes" : model->classes == 50257 ? "gpt2" : NULL;
     if (!name)
-        return vv_fail(VV_ENOTFOUND,
-                       "generate: the tokenizer of a model of %lld tokens is not known; name it "
-                       "(tokenizer=FOLDER or its tokenizer.json)", (long long)model->classes);
-    VV_TRY(vv_tokenizer_open(out, name));
+        return ask_for_name(model);
+    status = is_fingerprint(name) ? open_by_fingerprint(out, name) : vv_tokenizer_open(out, name);
+    if (status != VV_OK)
+        return status;
+    if (!*out)
+        return ask_for_name(model);
     if (vv_tokenizer_vocab(*out) <= model->classes)
         return VV_OK;
-
-    const vv_status status =
-        vv_fail(VV_EINVAL, "generate: the tokenizer %s has %lld tokens, the model %lld; it is not "
-                           "the one the model was trained with", name,
-                (long long)vv_tokenizer_vocab(*out), (long long)model->classes);
-
+    status = vv_fail(VV_EINVAL, "generate: the tokenizer %s has %lld tokens, the model %lld; it is "
+                                "not the one the model was trained with", vv_tokenizer_name(*out),
+                     (long long)vv_tokenizer_vocab(*out), (long long)model->classes);
     vv_tokenizer_free(*out);
     *out = NULL;
     return status;

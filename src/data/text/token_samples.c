@@ -215,6 +215,8 @@ vv_status vv_dataset_from_tokens(vv_dataset **out, const char *name, vv_tokens *
     VV_GO(count_samples(set, name, &dataset->count));
     dataset->type = samples->mask ? &masked_class : &next_class;
     dataset->name = name;
+    if (vv_tokens_info_of(set->tokens)->tokenizer[0])
+        dataset->tokenizer = vv_tokens_info_of(set->tokens)->tokenizer;
     dataset->self = set;
     *out = dataset;
     return VV_OK;

@@ -263,6 +263,22 @@ static void wrong_calls(void **state)
     assert_fails(vv_generate_tokenizer(&tokenizer, "bytes", model), VV_EINVAL);
     assert_says("256 tokens, the model 30");
     assert_null(tokenizer);
+
+    /* By fingerprint, as token files tell it. */
+    char fingerprint[65];
+    vv_tokenizer *bytes = NULL;
+
+    model->classes = 256;
+    assert_ok(vv_tokenizer_open(&bytes, "bytes"));
+    snprintf(fingerprint, sizeof fingerprint, "%s", vv_tokenizer_fingerprint(bytes));
+    assert_ok(vv_generate_tokenizer(&tokenizer, fingerprint, model));
+    assert_string_equal(vv_tokenizer_name(tokenizer), "bytes");
+    vv_tokenizer_free(tokenizer);
+    vv_tokenizer_free(bytes);
+    fingerprint[0] = fingerprint[0] == '0' ? '1' : '0';
+    assert_fails(vv_generate_tokenizer(&tokenizer, fingerprint, model), VV_ENOTFOUND);
+    assert_says("tokenizer=");
+    assert_null(tokenizer);
     vv_model_free(model);
     vv_model_free(bert);
     vv_model_free(mlp);
