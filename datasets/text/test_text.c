@@ -56,6 +56,7 @@ static void reads_the_text(void **state)
     assert_int_equal(train->count, 4); /* 17 pairs */
     assert_int_equal(train->spec.classes, 256);
     assert_int_equal(train->spec.tokens, 4);
+    assert_string_equal(train->tokenizer, "bytes");
     for (int i = 0; i < 4; i++) {
         assert_ok(vv_dataset_read(train, i, input, target));
         for (int k = 0; k < 4; k++) {

@@ -181,6 +181,7 @@ static vv_token_samples samples_of(const vv_text_set_opts *o, bool train)
     how.mask = o->mask > 0.0;
     how.mask_opts.share = o->mask;
     how.mask_opts.mask_id = (int32_t)o->mask_id;
+    how.tokenizer = o->tokenizer;
     return how;
 }
 

@@ -47,6 +47,7 @@ static void opens_the_file_of_its_split(void **state)
     assert_ok(open_with(&eval, dir, "seq=16", "eval"));
     assert_int_equal(train->count, 6); /* 100 pairs */
     assert_int_equal(eval->count, 3);  /* 40 pairs, the last sample padded */
+    assert_null(train->tokenizer);
     assert_int_equal(train->spec.vocabulary, 300);
     assert_ok(vv_dataset_read(train, 5, input, target));
     assert_int_equal(input[15], 95);
@@ -58,6 +59,10 @@ static void opens_the_file_of_its_split(void **state)
     assert_int_equal(target[8], -100);
     vv_dataset_free(train);
     vv_dataset_free(eval);
+    write_file(dir, "tokenizer.json", "{}", 2); /* found beside the tokens */
+    assert_ok(open_with(&train, dir, "seq=16", "train"));
+    assert_non_null(strstr(train->tokenizer, "/tokenizer.json"));
+    vv_dataset_free(train);
 
     char settings[400];
     snprintf(settings, sizeof settings, "seq=16,train=%s/eval.tokens", dir);

@@ -1,6 +1,9 @@
 /* tokens.c - the data set tokens: samples of one length from token files. */
 #include "tokens.h"
 
+#include <string.h>
+#include <unistd.h>
+
 #include <vivace/ext/data_files.h>
 #include <vivace/ext/token_sets.h>
 #include <vivace/memory.h>
@@ -72,12 +75,24 @@ static vv_status samples_of(const vv_token_set_opts *o, bool train, int64_t voca
     return VV_OK;
 }
 
+/* tokenizer.json beside a file, as `vivace data tokenize` leaves it; empty if there is none. */
+static vv_status find_tokenizer(const char *file, vv_str *path)
+{
+    const char *slash = strrchr(file, '/');
+    vv_str_addn(path, file, slash ? (size_t)(slash + 1 - file) : 0);
+    vv_str_add(path, "tokenizer.json");
+    VV_TRY(vv_str_status(path));
+    if (access(vv_str_text(path), R_OK) != 0)
+        vv_str_clear(path);
+    return VV_OK;
+}
+
 static vv_status tokens_open(vv_dataset **out, const void *opts, const char *split)
 {
     const vv_token_set_opts *o = opts;
     vv_status status;
     bool train;
-    vv_str path = {0};
+    vv_str path = {0}, tokenizer = {0};
     vv_tokens *tokens = NULL;
     vv_token_samples how;
     int32_t *special = NULL;
@@ -87,6 +102,9 @@ static vv_status tokens_open(vv_dataset **out, const void *opts, const char *spl
     VV_GO(vv_tokens_open(&tokens, vv_str_text(&path)));
     const int64_t vocabulary = vv_tokens_info_of(tokens)->vocab;
     VV_GO(samples_of(o, train, o->vocabulary ? o->vocabulary : vocabulary, &how, &special));
+    VV_GO(find_tokenizer(vv_str_text(&path), &tokenizer));
+    if (tokenizer.length > 0)
+        how.tokenizer = vv_str_text(&tokenizer);
     vv_tokens *taken = tokens;
     tokens = NULL;
     VV_GO(vv_fail_within(vv_dataset_from_tokens(out, "tokens", taken, &how), "%s",
@@ -95,6 +113,7 @@ out:
     vv_dealloc(special);
     vv_tokens_free(tokens);
     vv_str_fini(&path);
+    vv_str_fini(&tokenizer);
     return status;
 }
 

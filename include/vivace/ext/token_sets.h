@@ -40,9 +40,10 @@ typedef struct vv_token_samples {
     bool mask;          /* masked language model, by mask_opts (special ids are copied; the file's
                            end token is one) */
     vv_mask_opts mask_opts; /* mask_id -1 = a token more than the vocabulary */
+    const char *tokenizer;  /* what vv_tokenizer_open takes to read them (copied); NULL = unknown */
 } vv_token_samples;
 /* seq 1024, next-token targets. */
-#define VV_TOKEN_SAMPLES_DEFAULTS {1024, 0, false, false, 0, 0, false, VV_MASK_DEFAULTS}
+#define VV_TOKEN_SAMPLES_DEFAULTS {1024, 0, false, false, 0, 0, false, VV_MASK_DEFAULTS, NULL}
 /* `tokens` is taken, also on failure. name: static, for sentences. */
 VV_API VV_MUST_USE vv_status vv_dataset_from_tokens(VV_OWNED vv_dataset **out, const char *name,
                                                     VV_TAKES vv_tokens *tokens,

@@ -15,6 +15,7 @@ typedef struct token_set {
     vv_token_samples how;
     int32_t *special;
     int64_t *before; /* by_document: samples before document d; documents + 1 of them */
+    char *tokenizer;
 } token_set;
 
 /* Where one sample lies. */
@@ -100,6 +101,7 @@ static void set_free(token_set *set)
     vv_tokens_free(set->tokens);
     vv_dealloc(set->special);
     vv_dealloc(set->before);
+    vv_dealloc(set->tokenizer);
     vv_dealloc(set);
 }
 
@@ -213,6 +215,9 @@ vv_status vv_dataset_from_tokens(vv_dataset **out, const char *name, vv_tokens *
         set->how.mask_opts.mask_id = (int32_t)vocabulary;
     VV_GO(copy_special(set));
     VV_GO(count_samples(set, name, &dataset->count));
+    if (samples->tokenizer)
+        VV_GO(vv_strdup(&set->tokenizer, samples->tokenizer));
+    set->how.tokenizer = dataset->tokenizer = set->tokenizer;
     dataset->type = samples->mask ? &masked_class : &next_class;
     dataset->name = name;
     if (vv_tokens_info_of(set->tokens)->tokenizer[0])
