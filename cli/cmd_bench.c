@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <vivace/memory.h>
 
@@ -270,35 +271,43 @@ static int compare(const void *a, const void *b)
 }
 
 typedef struct result {
-    double step_ms, optimizer_ms, peak, gflops;
+    double step_ms, cpu_ms, optimizer_ms, peak, gflops; /* cpu: of all threads together */
     int64_t flops;
 } result;
 
+static double median(double *times, size_t n)
+{
+    qsort(times, n, sizeof *times, compare);
+    return n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+}
+
 static vv_status measure(bench *b, result *r)
 {
-    double *times, *optimizer_times;
+    double *times, *optimizer_times, *cpu_times;
     size_t n = (size_t)b->opts.steps;
     int64_t flops;
     double fb;
     for (int64_t i = 0; i < b->opts.warmup; i++)
         VV_TRY(one_step(b, &fb, &flops));
-    VV_TRY(vv_alloc_array(&times, 2 * n, sizeof *times));
+    VV_TRY(vv_alloc_array(&times, 3 * n, sizeof *times));
     optimizer_times = times + n;
+    cpu_times = optimizer_times + n;
     vv_status status = VV_OK;
     vv_graph_set_profile(b->graph, true);
     r->peak = vv_measure_peak_gflops(b->precision);
     for (size_t i = 0; i < n && status == VV_OK; i++) {
         double start = vv_clock();
+        clock_t cpu = clock();
         status = one_step(b, &fb, &r->flops);
         times[i] = vv_clock() - start;
+        cpu_times[i] = (double)(clock() - cpu) / CLOCKS_PER_SEC;
         optimizer_times[i] = times[i] - fb;
     }
     double again = vv_measure_peak_gflops(b->precision);
     r->peak = again > r->peak ? again : r->peak;
-    qsort(times, n, sizeof *times, compare);
-    qsort(optimizer_times, n, sizeof *times, compare);
-    r->step_ms = 1e3 * (n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2);
-    r->optimizer_ms = 1e3 * optimizer_times[n / 2];
+    r->step_ms = 1e3 * median(times, n);
+    r->cpu_ms = 1e3 * median(cpu_times, n);
+    r->optimizer_ms = 1e3 * median(optimizer_times, n);
     r->gflops = (double)r->flops / (r->step_ms / 1e3) / 1e9;
     vv_dealloc(times);
     return status;
@@ -352,9 +361,10 @@ static void report(const bench *b, const result *r, bool json, vv_str *out)
                     vv_backend_name(b->opts.backend ? vv_backend_find(backends[b->opts.backend])
                                                     : vv_backend_default()));
         vv_str_addf(out,
-                    "%.1f samples/s, %.1f ms a step (median of %lld), %.1f GFLOP/s = %.1f%% of the "
-                    "measured peak %.1f\n",
-                    rate, r->step_ms, (long long)b->opts.steps, r->gflops, percent, r->peak);
+                    "%.1f samples/s, %.1f ms a step (median of %lld; %.1f ms of CPU time), "
+                    "%.1f GFLOP/s = %.1f%% of the measured peak %.1f\n",
+                    rate, r->step_ms, (long long)b->opts.steps, r->cpu_ms, r->gflops, percent,
+                    r->peak);
         if (b->opts.seq)
             vv_str_addf(out, "%.1f tokens/s\n", rate * (double)b->opts.seq);
         vv_str_addf(out, "memory: slab %.1f MB planned, %.1f MB used; process peak %.1f MB\n",
@@ -368,12 +378,13 @@ static void report(const bench *b, const result *r, bool json, vv_str *out)
     vv_str_addf(
         out,
         "{\"model\": \"%s\", \"batch\": %lld, \"precision\": \"%s\", \"threads\": %d, "
-        "\"samples_per_second\": %.3f, \"step_ms\": %.4f, \"gflops\": %.3f, \"peak_gflops\": %.3f, "
+        "\"samples_per_second\": %.3f, \"step_ms\": %.4f, \"step_cpu_ms\": %.4f, "
+        "\"gflops\": %.3f, \"peak_gflops\": %.3f, "
         "\"percent_of_peak\": %.2f, \"peak_memory_bytes\": %zu, \"planned_memory_bytes\": %zu, "
         "\"used_memory_bytes\": %zu, ",
         b->opts.model, (long long)b->opts.batch, precisions[b->precision], vv_threads(), rate,
-        r->step_ms, r->gflops, r->peak, percent, vv_memory_peak_bytes(), stats.planned_bytes,
-        stats.peak_bytes);
+        r->step_ms, r->cpu_ms, r->gflops, r->peak, percent, vv_memory_peak_bytes(),
+        stats.planned_bytes, stats.peak_bytes);
     if (b->opts.seq)
         vv_str_addf(out, "\"seq\": %lld, \"tokens_per_second\": %.3f, ", (long long)b->opts.seq,
                     rate * (double)b->opts.seq);
