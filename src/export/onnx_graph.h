@@ -43,5 +43,7 @@ VV_MUST_USE vv_status vvi_export_onnx(vv_model *model, const vv_sample_spec *inp
                                       const char *path);
 /* onnx_ops.c: adds what computes the node; false if it cannot be expressed. */
 bool vvi_emit(vvi_exporter *e, vvi_value *value);
+/* onnx_attention.c */
+bool vvi_emit_attention(vvi_exporter *e, vvi_value *value);
 
 #endif

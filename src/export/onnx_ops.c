@@ -470,6 +470,7 @@ bool vvi_emit(vvi_exporter *e, vvi_value *v)
         [VV_OP_SOFTMAX] = emit_softmax,
         [VV_OP_LAYER_NORM] = emit_layer_norm,
         [VV_OP_MATMUL] = emit_matmul,
+        [VV_OP_ATTENTION] = vvi_emit_attention,
         [VV_OP_CONV2D] = emit_conv,
         [VV_OP_POOL] = emit_pool,
         [VV_OP_ADAPTIVE_POOL] = emit_adaptive_pool,

@@ -129,6 +129,19 @@ static inline vv_node *reader_reshape(onnx_reader *r, const onnx_node *n, vv_nod
     return vv_reshape(x, (int)shape->count, sides);
 }
 
+/* Start, stop, axis and step, one number each. */
+static inline vv_node *reader_slice(onnx_reader *r, const onnx_node *n, vv_node *x)
+{
+    int64_t at[4];
+    assert_int_equal(n->n_input, 5);
+    for (int i = 0; i < 4; i++) {
+        const vv_tensor *value;
+        assert_ok(vv_node_value(reader_get(r, n->input[1 + i]), &value));
+        at[i] = (int64_t)vv_tensor_get(value, 0);
+    }
+    return vv_slice(x, (int)at[2], at[0], at[1], at[3]);
+}
+
 static inline vv_node *reader_node(onnx_reader *r, const onnx_node *n)
 {
     vv_node *x = reader_get(r, n->input[0]);
@@ -184,6 +197,12 @@ static inline vv_node *reader_node(onnx_reader *r, const onnx_node *n)
         assert_true(eps && eps->has_f && reader_int(n, "axis", 0) == -1);
         return vv_layer_norm(x, y, z, (double)eps->f);
     }
+    if (strcmp(op, "MatMul") == 0)
+        return vv_matmul(x, y, false, false);
+    if (strcmp(op, "Softmax") == 0 && reader_int(n, "axis", 0) == -1)
+        return vv_softmax(x);
+    if (strcmp(op, "Slice") == 0)
+        return reader_slice(r, n, x);
     fail_msg("the reader does not know %s", op);
     return NULL;
 }

@@ -84,6 +84,40 @@ static vv_model *make_mixture(void)
     return trained(net);
 }
 
+/* The image's rows as a sequence of 16. */
+static vv_node *rows_forward(vv_module *module, vv_graph *graph, vv_node *x)
+{
+    (void)module;
+    (void)graph;
+    return vv_reshape(x, 3, (const int64_t[]){-1, 16, 48});
+}
+static const vv_module_class rows_class = {"Rows", rows_forward, NULL};
+
+/* Queries, keys and values from a linear layer, every option that a file can hold. */
+static vv_model *make_attention(void)
+{
+    vv_module *net, *layer;
+    const vv_attention_layer plain = {.heads = 2, .kv_heads = 2, .head_dim = 4};
+    const vv_attention_layer rich = {.heads = 6, .kv_heads = 2, .head_dim = 3, .causal = true,
+                                     .window = 5, .scale = 0.7, .alibi = true};
+    assert_ok(vv_sequential_new(&net));
+    vv_status made = vv_module_new(&layer, &rows_class, 0);
+    push(net, made, layer);
+    made = vv_linear_new(&layer, 48, 3 * 2 * 4, true);
+    push(net, made, layer);
+    made = vv_attention_new(&layer, &plain);
+    push(net, made, layer);
+    made = vv_linear_new(&layer, 2 * 4, (6 + 2 * 2) * 3, true);
+    push(net, made, layer);
+    made = vv_attention_new(&layer, &rich);
+    push(net, made, layer);
+    made = vv_flatten_new(&layer);
+    push(net, made, layer);
+    made = vv_linear_new(&layer, 16 * 6 * 3, 5, true);
+    push(net, made, layer);
+    return trained(net);
+}
+
 /* Outputs of the model itself, in evaluation mode; free both. */
 static vv_tensor *infer(vv_model *model, int64_t rows, vv_tensor **input)
 {
@@ -107,13 +141,14 @@ static char folder[] = "/tmp/vivace-onnx-XXXXXX";
 #if VVI_HAVE_PROTOBUF
 #include "onnx_reader_test.h"
 
-static vv_model *(*const makers[])(void) = {make_mlp, make_resnet9, make_mixture};
-static const char *const names[] = {"mlp", "resnet9", "mixture"};
+static vv_model *(*const makers[])(void) = {make_mlp, make_resnet9, make_mixture, make_attention};
+static const char *const names[] = {"mlp", "resnet9", "mixture", "attention"};
+enum { MODELS = 4 };
 
 static void same_outputs(void **unused)
 {
     (void)unused;
-    for (int m = 0; m < 3; m++)
+    for (int m = 0; m < MODELS; m++)
         for (int64_t rows = 1; rows <= 5; rows += 4) {
             char path[256];
             vv_model *model = makers[m]();
@@ -230,7 +265,7 @@ static void agrees_with_onnxruntime(void **unused)
     snprintf(command, sizeof command, "%s -c 'import onnx, onnxruntime' 2>/dev/null", python);
     if (system(command) != 0)
         skip();
-    for (int m = 0; m < 3; m++) {
+    for (int m = 0; m < MODELS; m++) {
         char path[256];
         vv_model *model = makers[m]();
         vv_tensor *input, *expected = infer(model, 5, &input);
@@ -243,8 +278,8 @@ static void agrees_with_onnxruntime(void **unused)
         vv_model_free(model);
     }
     snprintf(command, sizeof command,
-             "%s %s/tests/unit/export/check_onnx.py %s mlp resnet9 mixture", python, VV_SOURCE_ROOT,
-             folder);
+             "%s %s/tests/unit/export/check_onnx.py %s mlp resnet9 mixture attention", python,
+             VV_SOURCE_ROOT, folder);
     assert_int_equal(system(command), 0);
 }
 #else
