@@ -127,6 +127,9 @@ typedef struct vv_batch {
    vv_tensor_new). A loader's tensors go back to its pool; it writes to them again once nobody else
    holds them. */
 VV_API void vv_batch_free(VV_TAKES vv_batch *batch);
+/* For methods that change the number of rows: `sample` (from vv_alloc, [count]) takes the place of
+   the batch's. */
+VV_API void vv_batch_set_samples(vv_batch *batch, VV_TAKES int64_t *sample, int64_t count);
 /* Rows [first, first + count) as a batch that shares the tensors. */
 VV_API VV_MUST_USE vv_status vv_batch_rows(VV_OWNED vv_batch **out, vv_batch *batch, int64_t first,
                                            int64_t count);

@@ -1,15 +1,25 @@
 /* no_op_model.c - a model that does next to nothing: module, exchange, method. */
 #include "no_op_model.h"
 
+typedef struct no_op {
+    int64_t classes;
+    bool per_token; /* a prediction for each place of the last axis */
+} no_op;
+
 static vv_node *forward(vv_module *module, vv_graph *graph, vv_node *x)
 {
-    const int64_t *classes = vv_module_self(module);
+    const no_op *self = vv_module_self(module);
     if (!x)
         return NULL;
-    const int64_t row[2] = {1, *classes}, shape[2] = {vv_node_shape(x)[0], *classes};
+    const int64_t row[3] = {1, self->classes, 0}, rows = vv_node_shape(x)[0];
+    const int64_t token[3] = {1, 1, self->classes};
+    const int64_t shape[2] = {rows, self->classes};
+    const int64_t tokens[3] = {rows, vv_node_shape(x)[vv_node_ndim(x) - 1], self->classes};
+    const bool each = self->per_token && vv_node_ndim(x) > 1;
     vv_node *ramp = vv_leaf(graph, vv_module_buffer(module, "ramp"));
-    ramp = vv_mul(vv_reshape(ramp, 2, row), vv_module_param_node(module, graph, "weight"));
-    return vv_broadcast_to(ramp, 2, shape);
+    ramp = vv_mul(vv_reshape(ramp, each ? 3 : 2, each ? token : row),
+                  vv_module_param_node(module, graph, "weight"));
+    return vv_broadcast_to(ramp, each ? 3 : 2, each ? tokens : shape);
 }
 
 const vv_module_class vv_no_op_model_class = {"NoOpModel", forward, NULL};
@@ -25,8 +35,8 @@ vv_status vv_no_op_model_new(vv_module **out, int64_t classes)
     if (classes < 1)
         return vv_fail(VV_EINVAL, "NoOpModel: %lld classes; at least 1 is needed",
                        (long long)classes);
-    VV_GO(vv_module_new(&module, &vv_no_op_model_class, sizeof(int64_t)));
-    *(int64_t *)vv_module_self(module) = classes;
+    VV_GO(vv_module_new(&module, &vv_no_op_model_class, sizeof(no_op)));
+    ((no_op *)vv_module_self(module))->classes = classes;
     VV_GO(vv_param_new(&weight, 1, &one));
     vv_tensor_fill(weight->value, 1.5);
     VV_GO(vv_module_add_param(module, "weight", weight));
@@ -51,6 +61,8 @@ vv_status vv_apply_no_op_model(vv_model *model, vv_optimizer *optimizer, int *ch
     if (vv_module_type(model->net) == &vv_no_op_model_class)
         return VV_OK;
     VV_TRY(vv_no_op_model_new(&net, model->classes));
+    const vv_language *language = vv_module_language(model->net);
+    ((no_op *)vv_module_self(net))->per_token = language && language->head;
     vv_module_set_training(net, vv_module_training(model->net));
     if (optimizer) {
         const vv_status status = vv_optimizer_sync(optimizer, net);

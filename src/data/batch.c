@@ -192,6 +192,15 @@ void vv_batch_free(vv_batch *batch)
     release_locked(pool);
 }
 
+void vv_batch_set_samples(vv_batch *batch, int64_t *sample, int64_t count)
+{
+    /* A pool's own array stays with its batch. */
+    if (!batch->pool || batch->sample != ((const pooled_batch *)batch)->sample)
+        vv_dealloc(batch->sample);
+    batch->sample = sample;
+    batch->count = count;
+}
+
 static vv_status rows_of(vv_tensor **out, vv_tensor *tensor, int64_t first, int64_t count)
 {
     *out = NULL;
