@@ -74,8 +74,8 @@ static vv_status find_input(const vv_text_set_opts *o, char **out)
     const vv_status status = vv_dataset_find_dir(out, NULL, o->corpus, NULL);
     if (status != VV_ENOTFOUND)
         return status;
-    return vv_fail(VV_ENOTFOUND, "data set text: no folder %s in $VIVACE_DATA; put text files "
-                                 "there, or name a file or folder with dir=", o->corpus);
+    return vv_fail(VV_ENOTFOUND, "no folder %s in $VIVACE_DATA; put text files there, or name a "
+                                 "file or folder with dir=", o->corpus);
 }
 
 static vv_status find_cache(const vv_text_set_opts *o, vv_str *out)
@@ -88,8 +88,8 @@ static vv_status find_cache(const vv_text_set_opts *o, vv_str *out)
     else if (home && home[0])
         vv_str_addf(out, "%s/.cache/vivace", home);
     else
-        return vv_fail(VV_ENOTFOUND, "data set text: no place for the tokens: neither "
-                                     "XDG_CACHE_HOME nor HOME is set; name a folder with cache=");
+        return vv_fail(VV_ENOTFOUND, "no place for the tokens: neither XDG_CACHE_HOME nor HOME is "
+                                     "set; name a folder with cache=");
     return vv_str_status(out);
 }
 

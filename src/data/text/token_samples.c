@@ -220,7 +220,7 @@ vv_status vv_dataset_from_tokens(vv_dataset **out, const char *name, vv_tokens *
     set->how.tokenizer = dataset->tokenizer = set->tokenizer;
     dataset->type = samples->mask ? &masked_class : &next_class;
     dataset->name = name;
-    if (vv_tokens_info_of(set->tokens)->tokenizer[0])
+    if (!dataset->tokenizer && vv_tokens_info_of(set->tokens)->tokenizer[0])
         dataset->tokenizer = vv_tokens_info_of(set->tokens)->tokenizer;
     dataset->self = set;
     *out = dataset;
