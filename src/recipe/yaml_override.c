@@ -16,11 +16,12 @@ static vv_status add_entry(vvi_yaml *parent, const char *key, vvi_yaml *item)
     return status;
 }
 
-/* An empty value and a plain name ("optimizer: sgd") become a map when something is set below. */
+/* An empty value and a plain name ("optimizer: sgd") become a map when something is set below; so
+   do on and off ("methods: {mixup: on}"), which name nothing: what is set is on. */
 static vv_status text_to_map(vvi_yaml *node)
 {
     vvi_yaml *name = NULL;
-    if (node->text[0]) {
+    if (node->text[0] && strcmp(node->text, "on") != 0 && strcmp(node->text, "off") != 0) {
         VV_TRY(vvi_yaml_new(&name, VVI_YAML_TEXT, node->line));
         name->text = node->text;
     } else {
