@@ -28,7 +28,7 @@ static int tear_down(void **state)
 /* Documents of 3, 0, and 5 tokens; vocab and end as given. */
 static vv_status write_three(int64_t vocab, int32_t end, vv_tokens_info *info)
 {
-    const int32_t top = (int32_t)vocab - 1;
+    const int32_t top = (int32_t)(vocab - 1);
     const int32_t first[3] = {0, 1, top}, last[5] = {5, 4, 3, 2, top};
     vv_tokens_writer *writer;
     vv_status status;
@@ -49,7 +49,7 @@ static void check_read(int64_t vocab, int bytes_a_token)
     vv_tokens *tokens;
     vv_tokens_info info;
     int32_t ids[16];
-    const int32_t top = (int32_t)vocab - 1;
+    const int32_t top = (int32_t)(vocab - 1);
     const int32_t expected[11] = {0, 1, top, 7, 7, 5, 4, 3, 2, top, 7};
     assert_ok(write_three(vocab, 7, &info));
     assert_int_equal(info.count, 11);
