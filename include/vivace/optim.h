@@ -57,6 +57,13 @@ typedef enum vv_muon_matrices {
     VV_MUON_FILTERS, VV_MUON_HIDDEN, VV_MUON_ALL
 } vv_muon_matrices;
 
+/* soap: Adam in the eigenbasis of each matrix's averages of G G' and G' G, brought up to date every
+   `frequency` steps; what is no matrix steps by AdamW. The first step moves no matrix. */
+typedef struct vv_soap_opts {
+    double lr, beta1, beta2, eps, weight_decay;
+    int64_t frequency, max_size; /* max_size: longer sides are not rotated */
+} vv_soap_opts;
+
 /* ---- ext: what an optimizer is ---- */
 #define VV_OPTIMIZER_MAX_SCALARS 4
 #define VV_OPTIMIZER_MAX_STATES 8

@@ -36,6 +36,6 @@ double vvi_grad_squares(const vv_param *param);
 
 extern const vv_optimizer_desc vvi_sgd, vvi_decoupled_sgdw, vvi_adam, vvi_adamw,
     vvi_decoupled_adamw, vvi_muon, vvi_normuon, vvi_radam, vvi_rmsprop, vvi_schedule_free_adamw,
-    vvi_schedule_free_sgd;
+    vvi_schedule_free_sgd, vvi_soap;
 
 #endif

@@ -15,6 +15,7 @@ static const vv_optimizer_desc *const table[] = {
     &vvi_schedule_free_adamw,
     &vvi_schedule_free_sgd,
     &vvi_sgd,
+    &vvi_soap,
     NULL,
 };
 

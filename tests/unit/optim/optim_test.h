@@ -58,6 +58,7 @@ static inline vv_optimizer *optimizer_of(vv_module *module, const char *name, co
         vv_rmsprop_opts rmsprop;
         vv_schedule_free_opts schedule_free;
         vv_muon_opts muon;
+        vv_soap_opts soap;
     } opts;
     assert_true(desc->desc.opts_size <= sizeof opts);
     assert_ok(vv_opts_init(&desc->desc, &opts));
