@@ -235,6 +235,40 @@ static void test_dropout_of_microbatches(void **state)
     BACKENDS_END
 }
 
+/* Bits do not depend on the number of threads, with shared heads and without. */
+static void test_threads(void **state)
+{
+    (void)state;
+    enum { N = 2, T = 300, H = 4, D = 16 };
+    const int before = vv_threads();
+    for (int64_t kv_heads = 2; kv_heads <= H; kv_heads += 2) {
+        vv_tensor *kept[2][4];
+        for (int run = 0; run < 2; run++) {
+            vv_graph *g = NULL;
+            vv_graph_opts opts = VV_GRAPH_DEFAULTS;
+            vv_set_threads(run ? 3 : 1);
+            assert_ok(vv_graph_new(&g, &opts));
+            const vv_attention_opts how = {.causal = true, .dropout = 0.2};
+            vv_node *leaves[3], *nodes[4];
+            for (int i = 0; i < 3; i++)
+                leaves[i] = pattern_node(
+                    g, VV_F32, (const int64_t[]){N, T, i ? kv_heads : H, D}, i);
+            nodes[3] = vv_attention(leaves[0], leaves[1], leaves[2], NULL, NULL, NULL, &how);
+            assert_ok(vv_grad_from(g, nodes[3], leaves[0], leaves, 3, nodes));
+            assert_ok(vv_eval(g, nodes, 4));
+            for (int i = 0; i < 4; i++)
+                assert_ok(vv_node_keep(nodes[i], &kept[run][i]));
+            vv_graph_free(g);
+        }
+        for (int i = 0; i < 4; i++) {
+            assert_memory_equal(kept[0][i]->data, kept[1][i]->data, kept[0][i]->bytes);
+            vv_tensor_free(kept[0][i]);
+            vv_tensor_free(kept[1][i]);
+        }
+    }
+    vv_set_threads(before);
+}
+
 /* ---- wrong calls ---- */
 
 #define WRONG(code, text, ...)                                  \
@@ -383,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_nothing_seen),
         cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_dropout_of_microbatches),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_linear_memory),
         cmocka_unit_test(test_out_of_memory),

@@ -23,14 +23,15 @@ VVI_CLONES void vvi_vec_draws(const vvi_philox *p, uint64_t first, int run, uint
                               float *out)
 {
     uint32_t a[LANES], b[LANES], c[LANES], d[LANES];
-    uint64_t block = first;
-    for (int i = 0; i < LANES; i++, block++) {
-        if (i > 0 && i % run == 0)
-            block += stride - (uint64_t)run;
-        a[i] = (uint32_t)block;
-        b[i] = (uint32_t)(block >> 32) ^ p->counter[1];
-        c[i] = p->counter[2];
-        d[i] = p->counter[3];
+    for (int begin = 0; begin < LANES; begin += run, first += stride) {
+        VVI_SIMD
+        for (int i = 0; i < run; i++) {
+            const uint64_t block = first + (uint64_t)i;
+            a[begin + i] = (uint32_t)block;
+            b[begin + i] = (uint32_t)(block >> 32) ^ p->counter[1];
+            c[begin + i] = p->counter[2];
+            d[begin + i] = p->counter[3];
+        }
     }
     uint32_t k0 = p->key[0], k1 = p->key[1];
     for (int round = 0; round < 10; round++) {

@@ -13,8 +13,8 @@ typedef struct vvi_philox {
 enum { VVI_DRAW_BLOCKS = 64, VVI_DRAWS = 4 * VVI_DRAW_BLOCKS };
 
 vvi_philox vvi_philox_of(uint64_t seed, uint64_t step, uint64_t id);
-/* out [VVI_DRAWS]: number k of block b at 4 b + k, as uniform in [0, 1). Runs of `run` blocks begin
-   `stride` apart: block b is first + b / run * stride + b % run. */
+/* out [VVI_DRAWS]: number k of block b at 4 b + k, as uniform in [0, 1). Runs of `run` blocks (a
+   divisor of 64) begin `stride` apart: block b is first + b / run * stride + b % run. */
 void vvi_vec_draws(const vvi_philox *p, uint64_t first, int run, uint64_t stride, float *out);
 /* u >= p over the 24-bit grid of u is u >= this. */
 float vvi_draw_limit(double p);
