@@ -5,7 +5,7 @@
 
 #include <vivace/memory.h>
 
-#include "data/text/tokenizer_impl.h"
+#include "data/tokenizer/tokenizer_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

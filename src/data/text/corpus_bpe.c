@@ -6,7 +6,7 @@
 
 #include "data/text/bpe_train.h"
 #include "data/text/corpus_impl.h"
-#include "data/text/tokenizer_impl.h"
+#include "data/tokenizer/tokenizer_impl.h"
 
 typedef struct counting {
     vvi_char_classes classes;

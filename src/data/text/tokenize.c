@@ -4,7 +4,7 @@
 #include <vivace/memory.h>
 
 #include "data/text/corpus_impl.h"
-#include "data/text/tokenizer_impl.h"
+#include "data/tokenizer/tokenizer_impl.h"
 
 typedef struct part {
     vv_encoder *encoder;

@@ -6,7 +6,7 @@
 
 #include <vivace/rng.h>
 
-#include "data/text/split.h"
+#include "data/tokenizer/split.h"
 #include "vvi_config.h"
 
 #if VVI_HAVE_PCRE2

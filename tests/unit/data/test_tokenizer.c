@@ -206,6 +206,68 @@ static void refuses_what_is_not_utf8(void **state)
     vv_tokenizer_free(bytes);
 }
 
+static void put(const char *dir, const char *name, const vv_str *text)
+{
+    write_file(dir, name, text->text, text->length);
+}
+
+/* GPT-2's files under both pairs of names, tokenizer.json before them, "gpt2" in VIVACE_DATA. */
+static void opens_by_name(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"vocab.bpe", "encoder.json"},
+                                           {"merges.txt", "vocab.json"}};
+    vv_str ids = {0}, merges = {0}, json = {0};
+    vv_tokenizer *t, *same = case_tokenizer();
+    char dir[256], path[300];
+    case_vocabulary(&ids, true);
+    case_merge_lines(&merges);
+    case_json(&json, CASE_BYTE_LEVEL, false);
+    for (int i = 0; i < 2; i++) {
+        temp_dir(dir);
+        put(dir, names[i][0], &merges);
+        assert_fails(vv_tokenizer_open(&t, dir), VV_ENOTFOUND);
+        assert_says("no tokenizer in it");
+        put(dir, names[i][1], &ids);
+        assert_ok(vv_tokenizer_open(&t, dir));
+        assert_string_equal(vv_tokenizer_name(t), dir);
+        assert_string_equal(vv_tokenizer_fingerprint(t), vv_tokenizer_fingerprint(same));
+        vv_tokenizer_free(t);
+        remove_dir(dir);
+    }
+    temp_dir(dir);
+    put(dir, "tokenizer.json", &json);
+    put(dir, "vocab.bpe", &json); /* not looked at */
+    assert_ok(vv_tokenizer_open(&t, dir));
+    vv_tokenizer_free(t);
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    assert_ok(vv_tokenizer_open(&t, path));
+    assert_string_equal(vv_tokenizer_fingerprint(t), vv_tokenizer_fingerprint(same));
+    vv_tokenizer_free(t);
+    const char *data = getenv("VIVACE_DATA");
+    char *before = data ? strdup(data) : NULL;
+    assert_int_equal(setenv("VIVACE_DATA", dir, 1), 0);
+    assert_fails(vv_tokenizer_open(&t, "gpt2"), VV_ENOTFOUND);
+    assert_says("no folder gpt2-bpe or gpt2 in VIVACE_DATA");
+    snprintf(path, sizeof path, "%s/gpt2", dir);
+    assert_int_equal(mkdir(path, 0777), 0);
+    put(path, "vocab.bpe", &merges);
+    put(path, "encoder.json", &ids);
+    assert_ok(vv_tokenizer_open(&t, "gpt2"));
+    assert_string_equal(vv_tokenizer_name(t), "gpt2");
+    vv_tokenizer_free(t);
+    if (before)
+        setenv("VIVACE_DATA", before, 1);
+    else
+        unsetenv("VIVACE_DATA");
+    free(before);
+    remove_dir(dir);
+    vv_tokenizer_free(same);
+    vv_str_fini(&ids);
+    vv_str_fini(&merges);
+    vv_str_fini(&json);
+}
+
 /* A vocabulary of two letters. */
 static void tells_bytes_without_a_token(void **state)
 {
@@ -416,6 +478,7 @@ int main(void)
         cmocka_unit_test(other_expressions_cut_by_pcre2),
         cmocka_unit_test(refuses_other_tokenizers),
         cmocka_unit_test(refuses_what_is_not_utf8),
+        cmocka_unit_test(opens_by_name),
         cmocka_unit_test(tells_bytes_without_a_token),
         cmocka_unit_test(any_length_and_any_number_of_words),
         cmocka_unit_test(survives_each_allocation_failing),

@@ -7,7 +7,7 @@
 
 #include <vivace/tokenizer.h>
 
-#include "data/text/tokenizer_impl.h"
+#include "data/tokenizer/tokenizer_impl.h"
 
 /* In rising rank; token 256 + i is what merge i gives. Written in byte characters, where U+0120
    stands for the blank. */

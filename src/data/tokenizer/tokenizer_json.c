@@ -3,7 +3,7 @@
  * refused. Post-processors only add tokens around a text, and decoders only undo; both are left. */
 #include <string.h>
 
-#include "data/text/vocabulary_json.h"
+#include "data/tokenizer/vocabulary_json.h"
 
 #include <vivace/memory.h>
 

@@ -4,7 +4,7 @@
 
 #include <vivace/tokenizer.h>
 
-#include "data/text/split.h"
+#include "data/tokenizer/split.h"
 
 /* Pairs of tokens that merge, and into what; an open hash table. */
 typedef struct vvi_merge {

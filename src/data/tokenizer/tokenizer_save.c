@@ -5,7 +5,7 @@
 #include <vivace/memory.h>
 
 #include "base/file.h"
-#include "data/text/tokenizer_impl.h"
+#include "data/tokenizer/tokenizer_impl.h"
 
 /* Bytes as byte characters. They need no escapes but for the quote and the backslash. */
 static void add_chars(vv_str *out, const unsigned char *bytes, size_t count)

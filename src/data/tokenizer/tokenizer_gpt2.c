@@ -2,7 +2,7 @@
  * two tokens a line) and encoder.json (the ids). */
 #include <string.h>
 
-#include "data/text/vocabulary_json.h"
+#include "data/tokenizer/vocabulary_json.h"
 
 static const char *line_end(const char *at, const char *end)
 {

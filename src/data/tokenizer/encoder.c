@@ -5,7 +5,7 @@
 #include <vivace/memory.h>
 
 #include "base/utf8.h"
-#include "data/text/tokenizer_impl.h"
+#include "data/tokenizer/tokenizer_impl.h"
 
 #define MAX_TEXT ((size_t)1 << 30)
 #define MAX_CACHED 128 /* bytes of a word that is remembered */

@@ -1,5 +1,5 @@
 /* vocabulary_json.c - vocabularies as JSON objects {"token": id}, written in byte characters. */
-#include "data/text/vocabulary_json.h"
+#include "data/tokenizer/vocabulary_json.h"
 
 #include <string.h>
 

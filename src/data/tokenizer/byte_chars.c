@@ -1,6 +1,6 @@
 /* byte_chars.c - GPT-2's way to write bytes as visible characters: printable Latin-1 bytes are
  * themselves, and the others, in order, the characters from U+0100 on. */
-#include "data/text/tokenizer_impl.h"
+#include "data/tokenizer/tokenizer_impl.h"
 
 static bool stands_for_itself(unsigned byte)
 {

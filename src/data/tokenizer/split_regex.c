@@ -4,7 +4,7 @@
 #include <vivace/memory.h>
 #include <vivace/str.h>
 
-#include "data/text/split.h"
+#include "data/tokenizer/split.h"
 #include "vvi_config.h"
 
 bool vvi_regex_available(void)

@@ -1,5 +1,5 @@
 /* tokenizer.c - tokenizers: made piece by piece by the readers of files, looked up, decoded. */
-#include "data/text/tokenizer_impl.h"
+#include "data/tokenizer/tokenizer_impl.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "data/text/tokenizer_impl.h"
+#include "data/tokenizer/tokenizer_impl.h"
 
 /* *out = the JSON object in the text. */
 VV_MUST_USE vv_status vvi_json_object(VV_OWNED json_t **out, const char *name, const char *text,

@@ -7,8 +7,8 @@
  * for what follows it. \s is the property White_Space. */
 #include <string.h>
 
-#include "data/text/split.h"
-#include "data/text/unicode_ranges.h"
+#include "data/tokenizer/split.h"
+#include "data/tokenizer/unicode_ranges.h"
 
 /* White_Space (Unicode PropList). */
 static const uint32_t spaces[][2] = {

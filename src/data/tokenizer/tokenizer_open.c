@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "data/data_file.h"
-#include "data/text/tokenizer_impl.h"
+#include "data/tokenizer/tokenizer_impl.h"
 
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 
