@@ -45,5 +45,9 @@ VV_MUST_USE vv_status vvi_export_onnx(vv_model *model, const vv_sample_spec *inp
 bool vvi_emit(vvi_exporter *e, vvi_value *value);
 /* onnx_attention.c */
 bool vvi_emit_attention(vvi_exporter *e, vvi_value *value);
+/* onnx_sequence.c */
+bool vvi_emit_rms_norm(vvi_exporter *e, vvi_value *value);
+bool vvi_emit_rotary(vvi_exporter *e, vvi_value *value);
+bool vvi_emit_cumsum(vvi_exporter *e, vvi_value *value);
 
 #endif

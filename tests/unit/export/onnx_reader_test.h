@@ -129,12 +129,12 @@ static inline vv_node *reader_reshape(onnx_reader *r, const onnx_node *n, vv_nod
     return vv_reshape(x, (int)shape->count, sides);
 }
 
-/* Start, stop, axis and step, one number each. */
+/* Start, stop, axis and step (or 1), one number each. */
 static inline vv_node *reader_slice(onnx_reader *r, const onnx_node *n, vv_node *x)
 {
-    int64_t at[4];
-    assert_int_equal(n->n_input, 5);
-    for (int i = 0; i < 4; i++) {
+    int64_t at[4] = {0, 0, 0, 1};
+    assert_true(n->n_input == 4 || n->n_input == 5);
+    for (int i = 0; i < (int)n->n_input - 1; i++) {
         const vv_tensor *value;
         assert_ok(vv_node_value(reader_get(r, n->input[1 + i]), &value));
         at[i] = (int64_t)vv_tensor_get(value, 0);
@@ -159,6 +159,24 @@ static inline vv_node *reader_node(onnx_reader *r, const onnx_node *n)
                       vv_scalar(r->graph, 1.0));
     if (strcmp(op, "Tanh") == 0)
         return vv_tanh(x);
+    if (strcmp(op, "Sqrt") == 0)
+        return vv_sqrt(x);
+    if (strcmp(op, "ReduceMean") == 0) {
+        const int last = (int)reader_ints(n, "axes", 1)[0];
+        return vv_mean(x, &last, 1, reader_int(n, "keepdims", 1) != 0);
+    }
+    if (strcmp(op, "Concat") == 0) {
+        vv_node *const both[2] = {x, y};
+        assert_int_equal(n->n_input, 2);
+        return vv_concat(both, 2, (int)reader_int(n, "axis", 0));
+    }
+    if (strcmp(op, "CumSum") == 0) {
+        const vv_tensor *axis;
+        assert_ok(vv_node_value(y, &axis));
+        assert_int_equal((int)vv_tensor_get(axis, 0), vv_node_ndim(x) - 1);
+        assert_int_equal(reader_int(n, "reverse", 0), 0);
+        return vv_cumsum(x, reader_int(n, "exclusive", 0) != 0);
+    }
     if (strcmp(op, "Sigmoid") == 0)
         return vv_sigmoid(x);
     if (strcmp(op, "Add") == 0)

@@ -118,6 +118,39 @@ static vv_model *make_attention(void)
     return trained(net);
 }
 
+static vv_node *sums_forward(vv_module *module, vv_graph *graph, vv_node *x)
+{
+    (void)module;
+    (void)graph;
+    return vv_softcap(vv_cumsum(x, true), 4.0);
+}
+static const vv_module_class sums_class = {"Sums", sums_forward, NULL};
+
+/* RMS norms with and without gains, rotary positions, running sums, a soft cap. */
+static vv_model *make_sequence(void)
+{
+    vv_module *net, *layer;
+    const vv_attention_layer turned = {.heads = 2, .kv_heads = 1, .head_dim = 6, .causal = true,
+                                       .qk_norm = true, .rotary_base = 100.0,
+                                       .rotary_share = 0.7};
+    assert_ok(vv_sequential_new(&net));
+    vv_status made = vv_module_new(&layer, &rows_class, 0);
+    push(net, made, layer);
+    made = vv_rms_norm_new(&layer, 48, 1e-5, true);
+    push(net, made, layer);
+    made = vv_linear_new(&layer, 48, (2 + 2) * 6, true);
+    push(net, made, layer);
+    made = vv_attention_new(&layer, &turned);
+    push(net, made, layer);
+    made = vv_module_new(&layer, &sums_class, 0);
+    push(net, made, layer);
+    made = vv_flatten_new(&layer);
+    push(net, made, layer);
+    made = vv_linear_new(&layer, 16 * 12, 5, true);
+    push(net, made, layer);
+    return trained(net);
+}
+
 /* Outputs of the model itself, in evaluation mode; free both. */
 static vv_tensor *infer(vv_model *model, int64_t rows, vv_tensor **input)
 {
@@ -141,8 +174,9 @@ static char folder[] = "/tmp/vivace-onnx-XXXXXX";
 #if VVI_HAVE_PROTOBUF
 #include "onnx_reader_test.h"
 
-static vv_model *(*const makers[])(void) = {make_mlp, make_resnet9, make_mixture, make_attention};
-static const char *const names[] = {"mlp", "resnet9", "mixture", "attention"};
+static vv_model *(*const makers[])(void) = {make_mlp, make_resnet9, make_mixture, make_attention,
+                                            make_sequence};
+static const char *const names[] = {"mlp", "resnet9", "mixture", "attention", "sequence"};
 enum { MODELS = 4 };
 
 static void same_outputs(void **unused)
@@ -278,7 +312,7 @@ static void agrees_with_onnxruntime(void **unused)
         vv_model_free(model);
     }
     snprintf(command, sizeof command,
-             "%s %s/tests/unit/export/check_onnx.py %s mlp resnet9 mixture attention", python,
+             "%s %s/tests/unit/export/check_onnx.py %s mlp resnet9 mixture attention sequence", python,
              VV_SOURCE_ROOT, folder);
     assert_int_equal(system(command), 0);
 }
