@@ -104,6 +104,25 @@ static void ignored_rows(void **unused)
     vv_method_free(method);
 }
 
+/* The same two rows as tokens of one text: the ignored token has no loss, smoothed or not (case
+   B6); the mean over the tokens that have one is the sum. */
+static void ignored_tokens(void **unused)
+{
+    (void)unused;
+    static const float logits[] = {2, 1, 0, -1, 5, 0, 0, 0};
+    static const int32_t targets[] = {0, -100};
+    const int64_t shape[] = {1, 2, 4};
+    vv_method *method = vv_label_smoothing(0.2);
+    bench b;
+    bench_init(&b, 2, logits);
+    b.state.output = vv_data(b.graph, VV_F32, 3, shape, logits);
+    b.state.target = vv_data(b.graph, VV_I32, 2, shape, targets);
+    assert_ok(method->type->apply(method, VV_EVENT_BEFORE_LOSS, &b.state));
+    assert_near(loss_sum(&b), 0.740190, 1e-6, 0);
+    bench_fini(&b);
+    vv_method_free(method);
+}
+
 static void soft_targets(void **unused)
 {
     (void)unused;
@@ -174,8 +193,9 @@ static void settings(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(value),    cmocka_unit_test(ignored_rows), cmocka_unit_test(soft_targets),
-        cmocka_unit_test(restores), cmocka_unit_test(settings),
+        cmocka_unit_test(value),          cmocka_unit_test(ignored_rows),
+        cmocka_unit_test(ignored_tokens), cmocka_unit_test(soft_targets),
+        cmocka_unit_test(restores),       cmocka_unit_test(settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
