@@ -105,6 +105,21 @@ static void both_kinds_of_file_agree(void **state)
     vv_tokenizer_free(a);
 }
 
+/* The vocabulary may have an added token too, in letters that are byte characters for BPE. */
+static void added_tokens_are_not_byte_characters(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<\": 1, \"<\xc3\xa9>\": 2}, "
+        "\"merges\": []}, \"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"added_tokens\": "
+        "[{\"id\": 2, \"content\": \"<\xc3\xa9>\", \"special\": true}]}";
+    vv_tokenizer *t;
+    assert_ok(vvi_tokenizer_parse_json(&t, "json", json, sizeof json - 1));
+    assert_tokens(t, "a<\xc3\xa9>a", true, 0, 2, 0);
+    assert_int_equal(vv_tokenizer_find(t, "<\xc3\xa9>"), 2);
+    vv_tokenizer_free(t);
+}
+
 /* Digits in groups of at most three, then the rest. */
 static void other_expressions_cut_by_pcre2(void **state)
 {
@@ -475,6 +490,7 @@ int main(void)
         cmocka_unit_test(merges_in_rank_order),
         cmocka_unit_test(special_tokens_only_when_asked_for),
         cmocka_unit_test(both_kinds_of_file_agree),
+        cmocka_unit_test(added_tokens_are_not_byte_characters),
         cmocka_unit_test(other_expressions_cut_by_pcre2),
         cmocka_unit_test(refuses_other_tokenizers),
         cmocka_unit_test(refuses_what_is_not_utf8),
