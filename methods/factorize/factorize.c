@@ -178,6 +178,9 @@ static const vv_field fields[] = {
     {.name = NULL},
 };
 
+/* What they make of a layer is made thin as well; they look for layers as models have them. */
+static const char *const behind[] = {"gated_linear_units", NULL};
+
 const vv_method_desc vv_method_factorize = {
     .desc = {.kind = "method",
              .name = "factorize",
@@ -187,6 +190,7 @@ const vv_method_desc vv_method_factorize = {
              .fields = fields,
              .opts_size = sizeof(vv_factorize_opts)},
     .phase = VV_PHASE_SURGERY,
+    .after = behind,
     .events = VV_EVENT_BIT(VV_EVENT_INIT),
     .required_on_load = true,
     .check = check,
