@@ -177,7 +177,7 @@ static char folder[] = "/tmp/vivace-onnx-XXXXXX";
 static vv_model *(*const makers[])(void) = {make_mlp, make_resnet9, make_mixture, make_attention,
                                             make_sequence};
 static const char *const names[] = {"mlp", "resnet9", "mixture", "attention", "sequence"};
-enum { MODELS = 4 };
+enum { MODELS = 5 };
 
 static void same_outputs(void **unused)
 {
@@ -312,8 +312,8 @@ static void agrees_with_onnxruntime(void **unused)
         vv_model_free(model);
     }
     snprintf(command, sizeof command,
-             "%s %s/tests/unit/export/check_onnx.py %s mlp resnet9 mixture attention sequence", python,
-             VV_SOURCE_ROOT, folder);
+             "%s %s/tests/unit/export/check_onnx.py %s mlp resnet9 mixture attention sequence",
+             python, VV_SOURCE_ROOT, folder);
     assert_int_equal(system(command), 0);
 }
 #else
