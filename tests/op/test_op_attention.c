@@ -18,6 +18,8 @@ static void test_matrix(void **state)
         {"causal", 1, 70, 70, 2, 2, 8, {.causal = true}},
         {"long causal", 1, 200, 200, 1, 1, 64, {.causal = true}},
         {"one query", 2, 1, 33, 4, 2, 8, {.causal = true}},
+        {"few queries", 2, 3, 200, 4, 2, 20, {.causal = true}},
+        {"few queries, many options", 2, 8, 150, 4, 4, 7, {true, 90, 0.5, 0.2}, true, true},
         {"one key", 2, 5, 1, 2, 2, 5, VV_ATTENTION_DEFAULTS},
         {"width 1", 1, 9, 9, 2, 2, 1, {.causal = true}},
         {"width 80", 1, 20, 20, 2, 1, 80, {.causal = true}},

@@ -9,8 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Queries that share one packing of the keys; their sums stay in the second-level cache. */
-enum { BLOCK = 256 };
+/* BLOCK: queries that share one packing of the keys; their sums stay in the second-level cache.
+   FEW: up to so many, as in generating text, turning the keys would cost more than it saves. */
+enum { BLOCK = 256, FEW = 8 };
 
 /* ---- operands and tiles ---- */
 
@@ -209,7 +210,7 @@ typedef struct job {
 /* A slot's scratch. */
 typedef struct rooms {
     float *q, *y;          /* [BLOCK][row] */
-    float *k, *v;          /* [width][VVI_TILE_ROW] transposed, [VVI_TILE][row] */
+    float *k, *v;          /* k: [width][VVI_TILE_ROW] transposed, or as v: [VVI_TILE][row] */
     float *s, *u;          /* a tile of scores, of draws */
     float *largest, *total, *shrink; /* [BLOCK], [BLOCK], [VVI_TILE] */
 } rooms;
@@ -220,7 +221,7 @@ static int64_t cut_rooms(const vvi_attention *a, float *from, rooms *r)
     const int64_t block = vvi_min64(BLOCK, a->queries) * a->row;
     const int64_t sizes[9] = {block,
                               block,
-                              a->width * VVI_TILE_ROW,
+                              vvi_max64(a->width * VVI_TILE_ROW, VVI_TILE * a->row),
                               VVI_TILE * a->row,
                               VVI_TILE * VVI_TILE_ROW,
                               a->dropout ? VVI_TILE * VVI_TILE + VVI_DRAWS : 0,
@@ -261,8 +262,11 @@ static void visit_tile(const vvi_attention *a, const vvi_attention_tile *tile, c
 {
     const vvi_tile_matrix q = {r->q + at * a->row, a->row, 1}, p = {r->s, VVI_TILE_ROW, 1};
     float *y = r->y + at * a->row;
-    vvi_tile_product(r->s, VVI_TILE_ROW, q, r->k, VVI_TILE_ROW, tile->rows, tile->columns, a->width,
-                     false);
+    if (a->queries <= FEW)
+        vvi_tile_dots(r->s, q.at, r->k, a->row, tile->rows, tile->keys, a->width);
+    else
+        vvi_tile_product(r->s, VVI_TILE_ROW, q, r->k, VVI_TILE_ROW, tile->rows, tile->columns,
+                         a->width, false);
     const float scale = vvi_attention_scores(a, tile, r->s);
     if (vvi_tile_softmax(r->s, tile->rows, tile->columns, scale, r->largest + at, r->total + at,
                          r->shrink))
@@ -307,8 +311,9 @@ static void forward_chunk(void *ctx, int64_t chunk, int slot)
     for (int64_t key = 0; key < a->keys; key += VVI_TILE) {
         if (!vvi_attention_keys(a, &tile, key) || !vvi_attention_meets(a, &tile, first, count))
             continue;
-        vvi_attention_load_keys(r.v, a, a->k, &tile);
-        vvi_tile_transpose(r.k, r.v, a->row, tile.keys, a->width);
+        vvi_attention_load_keys(a->queries <= FEW ? r.k : r.v, a, a->k, &tile);
+        if (a->queries > FEW)
+            vvi_tile_transpose(r.k, r.v, a->row, tile.keys, a->width);
         vvi_attention_load_keys(r.v, a, a->v, &tile);
         for (int64_t at = 0; at < count; at += VVI_TILE) {
             const int64_t rows = vvi_min64(VVI_TILE, count - at);

@@ -48,6 +48,23 @@ VVI_CLONES void vvi_tile_product(float *c, int64_t c_row, vvi_tile_matrix a, con
     }
 }
 
+VVI_CLONES void vvi_tile_dots(float *s, const float *a, const float *b, int64_t row, int64_t m,
+                              int64_t n, int64_t k)
+{
+    for (int64_t i = 0; i < m; i++, s += VVI_TILE_ROW, a += row) {
+        for (int64_t j = 0; j < n; j++) {
+            const float *other = b + j * row;
+            float sum = 0.0f;
+            VVI_SIMD_SUM(sum)
+            for (int64_t p = 0; p < k; p++)
+                sum += a[p] * other[p];
+            s[j] = sum;
+        }
+        for (int64_t j = n; j % STEP != 0; j++)
+            s[j] = 0.0f;
+    }
+}
+
 VVI_CLONES void vvi_tile_transpose(float *dst, const float *src, int64_t src_row,
                                    int64_t rows, int64_t columns)
 {

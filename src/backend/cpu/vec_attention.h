@@ -26,6 +26,10 @@ typedef struct vvi_tile_matrix {
 void vvi_tile_product(float *c, int64_t c_row, vvi_tile_matrix a, const float *b, int64_t b_row,
                       int64_t m, int64_t n, int64_t k, bool add);
 
+/* s [m][VVI_TILE_ROW] = the products of each row of a [m,k] with each row of b [n,k]; columns from
+   n to a multiple of 16 become 0. For a few rows: b need not be turned. */
+void vvi_tile_dots(float *s, const float *a, const float *b, int64_t row, int64_t m, int64_t n,
+                   int64_t k);
 /* dst [columns][VVI_TILE_ROW] = src [rows][src_row] transposed, rows up to VVI_TILE as zeros. */
 void vvi_tile_transpose(float *dst, const float *src, int64_t src_row, int64_t rows,
                         int64_t columns);
