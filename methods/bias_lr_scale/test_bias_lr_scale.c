@@ -73,6 +73,7 @@ static void several_rates(void **unused)
     assert_near(scaled->fallback_lr, 64 * base.fallback_lr, 0, 1e-15);
     assert_near(scaled->beta2, base.beta2, 0, 0);
     assert_near(scaled->fallback_weight_decay, base.fallback_weight_decay, 0, 0);
+    vv_opts_fini(&muon->desc, &base);
     vv_optimizer_free(optimizer);
     vv_module_free(net);
 }

@@ -21,6 +21,9 @@ typedef struct surgeon {
 static int64_t width_for(const vv_factorize_opts *o, vv_module *module)
 {
     int64_t in, out, fan_in, latent;
+    const vv_param *weight = vv_module_param(module, "weight");
+    if (weight && weight->owners > 1) /* tied: a head that is the table of tokens */
+        return 0;
     if (vv_module_type(module) == &vv_conv2d_class) {
         const vv_conv2d_layer *layer = vv_module_self(module);
         in = layer->in_channels;

@@ -26,7 +26,8 @@ typedef struct vv_factorize_counts {
 } vv_factorize_counts;
 
 /* Replaces every Conv2d and Linear of `net` (not net itself) that is wide enough and gets cheaper
-   by a pair of layers "module0" and "module1". Grouped convolutions stay. New weights come from
+   by a pair of layers "module0" and "module1". Grouped convolutions and layers whose weight is
+   shared with others stay. New weights come from
    `seed`. opts NULL = defaults. Applying twice is applying once. counts (may be NULL) = layers
    replaced; optimizer (may be NULL) is kept in step. On failure nothing has changed. */
 VV_API VV_MUST_USE vv_status vv_apply_factorization(vv_module *net, const vv_factorize_opts *opts,

@@ -6,6 +6,8 @@
 #include <vivace/registry.h>
 #include <vivace/train.h>
 
+#include <vivace/gpt2.h>
+
 #include "factorize.h"
 
 static void widths(void **unused)
@@ -254,11 +256,51 @@ static void method(void **unused)
     vv_str_fini(&table);
 }
 
+/* GPT-2's linear layers become pairs under their names; the head, which is the table of tokens,
+   stays; the net still computes. */
+static void transformer(void **unused)
+{
+    (void)unused;
+    vv_gpt2_opts size = VV_GPT2_DEFAULTS;
+    vv_factorize_opts opts = VV_FACTORIZE_DEFAULTS;
+    vv_factorize_counts counts, expected;
+    const int64_t shape[] = {1, 4};
+    static const int32_t tokens[] = {3, 1, 2, 0};
+    vv_module *net;
+    const vv_tensor *logits;
+    size.d = 32;
+    size.layers = size.heads = 2;
+    size.context = 8;
+    opts.min_features = 32;
+    opts.latent_features = 8;
+    assert_ok(vv_gpt2_new(&net, 64, &size, 1));
+    vv_module *head = vv_module_find(net, "lm_head");
+    vv_factorize_matches(net, &opts, &expected);
+    assert_ok(vv_apply_factorization(net, &opts, 2, NULL, &counts));
+    assert_int_equal(counts.linears, 8); /* c_attn, two c_proj and c_fc of two blocks */
+    assert_int_equal(expected.linears, 8);
+    assert_int_equal(counts.convs, 0);
+    assert_ptr_equal(vv_module_find(net, "lm_head"), head);
+    vv_module *pair = vv_module_find(net, "transformer.h.1.mlp.c_fc");
+    assert_int_equal(vv_module_param(vv_module_find(pair, "module0"), "weight")->value->shape[0],
+                     8);
+    assert_int_equal(vv_module_param(vv_module_find(pair, "module1"), "weight")->value->shape[0],
+                     128);
+    vv_graph *graph = new_graph();
+    vv_module_set_training(net, false);
+    assert_ok(vv_node_value(vv_module_forward(net, graph, vv_data(graph, VV_I32, 2, shape, tokens)),
+                            &logits));
+    assert_int_equal(logits->shape[2], 64);
+    vv_graph_free(graph);
+    vv_module_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(widths),  cmocka_unit_test(approximation), cmocka_unit_test(surgery),
-        cmocka_unit_test(options), cmocka_unit_test(out_of_memory), cmocka_unit_test(method),
+        cmocka_unit_test(widths),  cmocka_unit_test(transformer), cmocka_unit_test(approximation),
+        cmocka_unit_test(surgery), cmocka_unit_test(options),     cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(method),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,20 @@ static void value(void **unused)
     bench_fini(&b);
 }
 
+/* Ten classes, 0.1: 0.91 for the right one, 0.01 for each other. */
+static void ten_classes(void **unused)
+{
+    (void)unused;
+    static const int32_t class_3[] = {3};
+    bench b;
+    double expected[10];
+    for (int k = 0; k < 10; k++)
+        expected[k] = k == 3 ? 0.91 : 0.01;
+    bench_init(&b, 1, logits_row);
+    node_is(vv_smooth_labels(indices(&b, 1, class_3), 10, 0.1), expected, 10);
+    bench_fini(&b);
+}
+
 /* The second row has no loss; if all are ignored the loss is 0. An ignore_index that is a class too
    means the same. */
 static void ignored_rows(void **unused)
@@ -193,9 +207,10 @@ static void settings(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(value),          cmocka_unit_test(ignored_rows),
-        cmocka_unit_test(ignored_tokens), cmocka_unit_test(soft_targets),
-        cmocka_unit_test(restores),       cmocka_unit_test(settings),
+        cmocka_unit_test(value),        cmocka_unit_test(ten_classes),
+        cmocka_unit_test(ignored_rows), cmocka_unit_test(ignored_tokens),
+        cmocka_unit_test(soft_targets), cmocka_unit_test(restores),
+        cmocka_unit_test(settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

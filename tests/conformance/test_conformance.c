@@ -76,7 +76,8 @@ static void readmes(void **unused)
     const vv_method_desc *m;
     for (int i = 0; (m = method_at(i)); i++) {
         char path[1024], line[1024], wanted[128];
-        int at = 0, settings = 0, fields = 0;
+        int at = 0, settings = 0, fields = 0, rows = 0;
+        bool within = false; /* the section on settings */
         const char *folder = m == &vv_method_input_noise ? "_template" : m->desc.name;
         snprintf(path, sizeof path, "%s/methods/%s/README.md", VV_SOURCE_ROOT, folder);
         FILE *file = fopen(path, "r");
@@ -86,6 +87,9 @@ static void readmes(void **unused)
             line[strcspn(line, "\n")] = '\0';
             if (strncmp(line, "## ", 3) == 0 && headings[at] && strcmp(line + 3, headings[at]) == 0)
                 at++;
+            if (line[0] == '#')
+                within = strcmp(line, "## Settings") == 0;
+            rows += within && strncmp(line, "| `", 3) == 0;
             for (const vv_field *f = m->desc.fields; f->name; f++) {
                 snprintf(wanted, sizeof wanted, "| `%s` | ", f->name);
                 if (strncmp(line, wanted, strlen(wanted)) == 0) {
@@ -105,8 +109,8 @@ static void readmes(void **unused)
             fields++;
         if (headings[at])
             fail_msg("%s has no heading \"## %s\" (or not in this order)", path, headings[at]);
-        if (settings != fields)
-            fail_msg("%s tells %d of %d settings", path, settings, fields);
+        if (settings != fields || rows != fields)
+            fail_msg("%s tells %d of %d settings, in %d rows", path, settings, fields, rows);
     }
 }
 
