@@ -9,7 +9,9 @@
 #include <vivace/data.h>
 #include <vivace/datasets.h>
 #include <vivace/describe.h>
+#include <vivace/explorer.h>
 #include <vivace/export.h>
+#include <vivace/frontier.h>
 #include <vivace/generate.h>
 #include <vivace/graph.h>
 #include <vivace/image.h>
@@ -27,6 +29,7 @@
 #include <vivace/recipe.h>
 #include <vivace/registry.h>
 #include <vivace/rng.h>
+#include <vivace/run_store.h>
 #include <vivace/runs.h>
 #include <vivace/safetensors.h>
 #include <vivace/status.h>

@@ -296,6 +296,8 @@ static vv_status migrate(vv_run_store *store, bool write)
         status = create(store);
     else if (status == VV_OK)
         status = add_missing_columns(store);
+    if (status == VV_OK) /* who watches the store asks for what was heard of lately */
+        status = script(store, "CREATE INDEX IF NOT EXISTS runs_by_seen ON runs(seen)");
     if (status == VV_OK)
         status = script(store, "PRAGMA user_version = 1");
     if (status == VV_OK)

@@ -32,7 +32,18 @@ void vvi_sql_finish(vvi_sql *s);
 /* Runs a statement that gives no rows; `changed` may be NULL. */
 VV_MUST_USE vv_status vvi_sql_exec(vv_run_store *store, int *changed, const char *sql,
                                    const char *kinds, ...);
+/* Every run in order of id, or those heard of since then (NaN = all); recipe and command are "". */
+VV_MUST_USE vv_status vvi_runs_light(vv_run_store *store, double seen_from, vv_run_fn fn,
+                                     void *ctx);
 bool vvi_process_alive(const char *host, int64_t pid); /* as far as it can be known */
+/* Pieces of JSON: a number (null if it is none), "column":value with a comma before it unless i is
+   0, and what belongs to a run. */
+void vvi_json_real(vv_str *out, double value);
+void vvi_json_column(vv_str *out, const vv_run_row *row, int i);
+VV_MUST_USE vv_status vvi_json_methods(vv_run_store *store, const char *id, vv_str *out);
+VV_MUST_USE vv_status vvi_json_settings(vv_run_store *store, const char *id, vv_str *out);
+VV_MUST_USE vv_status vvi_json_evals(vv_run_store *store, const char *id, vv_str *out);
+VV_MUST_USE vv_status vvi_json_points(vv_run_store *store, const char *id, vv_str *out);
 /* A run's entry of a JSON export, taken in. */
 VV_MUST_USE vv_status vvi_import_runs_json(vv_run_store *store, const char *path, const char *text,
                                            size_t length, int *count);

@@ -8,7 +8,7 @@
 #include "base/number.h"
 #include "runs/store.h"
 
-static void add_real(vv_str *out, double value)
+void vvi_json_real(vv_str *out, double value)
 {
     char text[40];
     vv_str_add(out, isfinite(value) ? vvi_number_text(value, text, sizeof text) : "null");
@@ -16,10 +16,12 @@ static void add_real(vv_str *out, double value)
 
 /* ---- JSON ---- */
 
-static void add_column(vv_str *out, const vv_run_row *row, int i)
+void vvi_json_column(vv_str *out, const vv_run_row *row, int i)
 {
     const void *at = vvi_column_of(row, i);
-    vv_str_addf(out, "%s\"%s\":", i ? "," : "", vvi_run_columns[i].name);
+    vv_str_add(out, i ? ",\"" : "\"");
+    vv_str_add(out, vvi_run_columns[i].name);
+    vv_str_add(out, "\":");
     switch (vvi_run_columns[i].kind) {
     case 't':
         vv_str_add_json(out, *(const char *const *)at);
@@ -31,7 +33,7 @@ static void add_column(vv_str *out, const vv_run_row *row, int i)
             vv_str_addf(out, "%lld", (long long)*(const int64_t *)at);
         break;
     case 'r':
-        add_real(out, *(const double *)at);
+        vvi_json_real(out, *(const double *)at);
         break;
     default:
         vv_str_add(out, *(const bool *)at ? "true" : "false");
@@ -43,7 +45,7 @@ static bool json_row(void *ctx, const vv_run_row *row)
     vv_str *out = ctx;
     vv_str_add(out, "{");
     for (int i = 0; i < vvi_run_column_count; i++)
-        add_column(out, row, i);
+        vvi_json_column(out, row, i);
     return true;
 }
 
@@ -93,11 +95,11 @@ static bool json_eval(void *ctx, const vv_run_eval *eval)
                 eval->higher_is_better ? "true" : "false", (long long)eval->epoch,
                 (long long)eval->batch, (long long)eval->sample);
     vv_str_add(l->out, ",\"train_seconds\":");
-    add_real(l->out, eval->train_seconds);
+    vvi_json_real(l->out, eval->train_seconds);
     vv_str_add(l->out, ",\"wall_seconds\":");
-    add_real(l->out, eval->wall_seconds);
+    vvi_json_real(l->out, eval->wall_seconds);
     vv_str_add(l->out, ",\"value\":");
-    add_real(l->out, eval->value);
+    vvi_json_real(l->out, eval->value);
     vv_str_add(l->out, "}");
     return true;
 }
@@ -109,9 +111,9 @@ static void close_metric(list *l)
     vv_str_add(l->out, l->count++ ? "," : "");
     vv_str_add_json(l->out, l->name);
     vv_str_add(l->out, ":{\"final\":");
-    add_real(l->out, l->last);
+    vvi_json_real(l->out, l->last);
     vv_str_add(l->out, ",\"best\":");
-    add_real(l->out, l->best);
+    vvi_json_real(l->out, l->best);
     vv_str_addf(l->out, ",\"higher_is_better\":%s}", l->higher ? "true" : "false");
 }
 
@@ -146,38 +148,68 @@ static bool json_point(void *ctx, const vv_run_point *point)
     }
     l->count++;
     vv_str_addf(l->out, "[%lld,%lld,", (long long)point->batch, (long long)point->epoch);
-    add_real(l->out, point->train_seconds);
+    vvi_json_real(l->out, point->train_seconds);
     vv_str_add(l->out, ",");
-    add_real(l->out, point->value);
+    vvi_json_real(l->out, point->value);
     vv_str_add(l->out, "]");
     return true;
+}
+
+vv_status vvi_json_methods(vv_run_store *store, const char *id, vv_str *out)
+{
+    list l = {.out = out};
+    vv_str_add(out, "[");
+    VV_TRY(vv_run_store_methods(store, id, json_method, &l));
+    vv_str_add(out, "]");
+    return VV_OK;
+}
+
+vv_status vvi_json_settings(vv_run_store *store, const char *id, vv_str *out)
+{
+    list l = {.out = out};
+    vv_str_add(out, "{");
+    VV_TRY(vv_run_store_settings(store, id, json_setting, &l));
+    vv_str_add(out, "}");
+    return VV_OK;
+}
+
+vv_status vvi_json_evals(vv_run_store *store, const char *id, vv_str *out)
+{
+    list l = {.out = out};
+    vv_str_add(out, "[");
+    VV_TRY(vv_run_store_evals(store, id, json_eval, &l));
+    vv_str_add(out, "]");
+    return VV_OK;
+}
+
+vv_status vvi_json_points(vv_run_store *store, const char *id, vv_str *out)
+{
+    list l = {.out = out};
+    vv_str_add(out, "{");
+    VV_TRY(vv_run_store_points(store, id, json_point, &l));
+    vv_str_add(out, l.count ? "]}" : "}");
+    return VV_OK;
 }
 
 vv_status vv_run_store_json(vv_run_store *store, const char *id, bool points, vv_str *out)
 {
     list l = {.out = out};
     VV_TRY(vv_run_store_get(store, id, json_row, out));
-    vv_str_add(out, ",\"methods\":[");
-    VV_TRY(vv_run_store_methods(store, id, json_method, &l));
-    vv_str_add(out, "],\"settings\":{");
-    l = (list){.out = out};
-    VV_TRY(vv_run_store_settings(store, id, json_setting, &l));
-    vv_str_add(out, "},\"tags\":[");
-    l = (list){.out = out};
+    vv_str_add(out, ",\"methods\":");
+    VV_TRY(vvi_json_methods(store, id, out));
+    vv_str_add(out, ",\"settings\":");
+    VV_TRY(vvi_json_settings(store, id, out));
+    vv_str_add(out, ",\"tags\":[");
     VV_TRY(vv_run_store_tags(store, id, json_tag, &l));
     vv_str_add(out, "],\"metrics\":{");
     l = (list){.out = out};
     VV_TRY(vv_run_store_evals(store, id, sum_metric, &l));
     close_metric(&l);
-    vv_str_add(out, "},\"evals\":[");
-    l = (list){.out = out};
-    VV_TRY(vv_run_store_evals(store, id, json_eval, &l));
-    vv_str_add(out, "]");
+    vv_str_add(out, "},\"evals\":");
+    VV_TRY(vvi_json_evals(store, id, out));
     if (points) {
-        vv_str_add(out, ",\"points\":{");
-        l = (list){.out = out};
-        VV_TRY(vv_run_store_points(store, id, json_point, &l));
-        vv_str_add(out, l.count ? "]}" : "}");
+        vv_str_add(out, ",\"points\":");
+        VV_TRY(vvi_json_points(store, id, out));
     }
     vv_str_add(out, "}");
     return vv_str_status(out);

@@ -1,6 +1,7 @@
 /* store_rows.c - what belongs to a run: methods, settings, evaluations, points, tags; and reading
  * all of it. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -132,12 +133,17 @@ static void read_row(vvi_sql *s, vv_run_row *row)
         row->status = "killed";
 }
 
-static vv_status select_runs(vvi_sql **out, vv_run_store *store, const char *behind, const char *id)
+/* light: recipe and command are left empty; they are most of a row. */
+static vv_status select_runs(vvi_sql **out, vv_run_store *store, bool light, const char *behind,
+                             const char *id)
 {
     vv_str sql = {0};
     vv_str_add(&sql, "SELECT ");
-    for (int i = 0; i < vvi_run_column_count; i++)
-        vv_str_addf(&sql, "%s%s", i ? "," : "", vvi_run_columns[i].name);
+    for (int i = 0; i < vvi_run_column_count; i++) {
+        const char *name = vvi_run_columns[i].name;
+        const bool empty = light && (strcmp(name, "recipe") == 0 || strcmp(name, "command") == 0);
+        vv_str_addf(&sql, "%s%s", i ? "," : "", empty ? "''" : name);
+    }
     vv_str_addf(&sql, " FROM runs %s", behind);
     vv_status status = vv_str_status(&sql);
     if (status == VV_OK)
@@ -146,14 +152,14 @@ static vv_status select_runs(vvi_sql **out, vv_run_store *store, const char *beh
     return status;
 }
 
-static vv_status each_run(vv_run_store *store, const char *behind, const char *id, vv_run_fn fn,
-                          void *ctx, int *count)
+static vv_status each_run(vv_run_store *store, bool light, const char *behind, const char *id,
+                          vv_run_fn fn, void *ctx, int *count)
 {
     vvi_sql *s;
     vv_run_row row;
     bool more = true;
     *count = 0;
-    VV_TRY(select_runs(&s, store, behind, id));
+    VV_TRY(select_runs(&s, store, light, behind, id));
     vv_status status = vvi_sql_step(s, &more);
     while (status == VV_OK && more) {
         read_row(s, &row);
@@ -169,13 +175,22 @@ static vv_status each_run(vv_run_store *store, const char *behind, const char *i
 vv_status vv_run_store_each(vv_run_store *store, vv_run_fn fn, void *ctx)
 {
     int count;
-    return each_run(store, "ORDER BY started, id", NULL, fn, ctx, &count);
+    return each_run(store, false, "ORDER BY started, id", NULL, fn, ctx, &count);
+}
+
+vv_status vvi_runs_light(vv_run_store *store, double seen_from, vv_run_fn fn, void *ctx)
+{
+    int count;
+    char behind[96] = "ORDER BY id";
+    if (isfinite(seen_from))
+        snprintf(behind, sizeof behind, "WHERE seen >= %.3f", seen_from);
+    return each_run(store, true, behind, NULL, fn, ctx, &count);
 }
 
 vv_status vv_run_store_get(vv_run_store *store, const char *id, vv_run_fn fn, void *ctx)
 {
     int count;
-    VV_TRY(each_run(store, "WHERE id = ?", id, fn, ctx, &count));
+    VV_TRY(each_run(store, false, "WHERE id = ?", id, fn, ctx, &count));
     return count ? VV_OK : vv_fail(VV_ENOTFOUND, "there is no run \"%s\"", id);
 }
 
