@@ -1,4 +1,4 @@
-/* frontier_json.c - the frontier of the runs of a data set and model as JSON, singly or by group. */
+/* frontier_json.c - the frontier of a data set and model as JSON, of single runs or by group. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
