@@ -153,6 +153,9 @@ typedef struct vv_language {
     const char *positions; /* Embedding of the positions; see vv_positions_add */
     const char *blocks;    /* module whose children are the blocks, in order */
     const char *head;      /* Linear that gives the logits of the tokens */
+    /* The token that ends a document, if what comes after it sees nothing before; -1, or no
+       function: all is seen. */
+    int64_t (*document_end)(vv_module *net);
 } vv_language;
 /* `language` must live as long as the program (a static const). */
 VV_API void vv_module_set_language(vv_module *module, const vv_language *language);

@@ -331,10 +331,10 @@ static const vv_module_class classifier_class = {"BertForSequenceClassification"
                                                  NULL};
 static const vv_language masked_lm_parts = {
     "bert.embeddings.word_embeddings", "bert.embeddings.position_embeddings", "bert.encoder.layer",
-    "cls.predictions.decoder"};
+    "cls.predictions.decoder", NULL};
 static const vv_language classifier_parts = {"bert.embeddings.word_embeddings",
                                              "bert.embeddings.position_embeddings",
-                                             "bert.encoder.layer", NULL};
+                                             "bert.encoder.layer", NULL, NULL};
 
 static bool start_param(void *ctx, const char *path, vv_module *owner, vv_param *param)
 {

@@ -33,7 +33,8 @@ typedef struct vvi_gpt_body {
     vv_tensor *previous; /* i32 [1,1]: the last token decoded */
 } vvi_gpt_body;
 
-/* The tokens one place earlier; 0 before the first. */
+/* The tokens one place earlier; before the first the end of a document, if there is such a token,
+   or 0. */
 static vv_node *earlier(vv_module *body, vv_graph *graph, vv_node *tokens)
 {
     vvi_gpt_body *self = vv_module_self(body);
@@ -51,8 +52,10 @@ static vv_node *earlier(vv_module *body, vv_graph *graph, vv_node *tokens)
         if (status != VV_OK)
             return vv_graph_fail(graph, status);
     }
-    parts[0] = vv_module_past(body) ? vv_leaf(graph, self->previous)
-                                    : vv_zeros(graph, VV_I32, 2, column);
+    parts[0] = vv_module_past(body)
+                   ? vv_leaf(graph, self->previous)
+                   : vv_full(graph, VV_I32, 2, column,
+                             self->opts.document_end < 0 ? 0.0 : (double)self->opts.document_end);
     return count > 1 ? vv_concat(parts, 2, 1) : parts[0];
 }
 
@@ -225,7 +228,16 @@ static vv_node *net_forward(vv_module *net, vv_graph *graph, vv_node *tokens)
 }
 
 static const vv_module_class net_class = {"GPT", net_forward, NULL};
-static const vv_language parts = {"transformer.wte", NULL, "transformer.h", "lm_head"};
+
+static int64_t document_end(vv_module *net)
+{
+    const vvi_gpt_body *body = vv_module_self(vv_module_child(net, 0));
+
+    return body->opts.document_end;
+}
+
+static const vv_language parts = {"transformer.wte", NULL, "transformer.h", "lm_head",
+                                  document_end};
 
 static vv_status push_head(vv_module *net, int64_t rows, const vv_gpt_opts *o)
 {

@@ -145,7 +145,8 @@ static vv_node *net_forward(vv_module *module, vv_graph *graph, vv_node *tokens)
 
 static const vv_module_class net_class = {"GPT2LMHeadModel", net_forward, NULL};
 static const vv_module_class body_class = {"GPT2Model", body_forward, NULL};
-static const vv_language parts = {"transformer.wte", "transformer.wpe", "transformer.h", "lm_head"};
+static const vv_language parts = {"transformer.wte", "transformer.wpe", "transformer.h", "lm_head",
+                                  NULL};
 
 static vv_status push_table(vv_module *module, const char *name, int64_t rows, int64_t d)
 {

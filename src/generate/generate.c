@@ -14,10 +14,12 @@ typedef struct vvi_session {
     const vv_generate_opts *opts;
     vv_graph *graph;
     int32_t *tokens; /* prompt and what came */
-    int64_t count, room;
+    int64_t count, room; /* now, and at the end */
     int64_t start; /* the first token that the model sees */
     int64_t seen;  /* tokens before this one are kept */
     int64_t context; /* 0 = any number */
+    int64_t document_end; /* -1 = none */
+    int64_t looked; /* tokens before this one were looked at for the end of a document */
 } vvi_session;
 
 /* ---- what can be done with the model ---- */
@@ -124,16 +126,28 @@ out:
     return status;
 }
 
-/* Where the next token would be one too many, only the newer half stays in sight. */
-static vv_status make_room(vvi_session *s)
+/* What the model sees begins at `start` from now on. */
+static vv_status begin_at(vvi_session *s, int64_t start)
 {
-    if (!s->context || s->count - s->start <= s->context)
-        return VV_OK;
-    s->start = s->count - (s->context + 1) / 2;
+    s->start = s->seen = start;
     if (s->opts->no_cache)
         return VV_OK;
-    s->seen = s->start;
-    return vv_decode_begin(s->model->net, s->context);
+    return vv_decode_begin(s->model->net, s->context && s->context < s->room ? s->context
+                                                                            : s->room);
+}
+
+/* Behind the end of a document another one begins. Where the next token would be one too many, only
+   the newer half stays in sight. */
+static vv_status make_room(vvi_session *s)
+{
+    int64_t start = s->start;
+
+    for (; s->document_end >= 0 && s->looked < s->count - 1; s->looked++)
+        if (s->tokens[s->looked] == s->document_end && s->looked >= start)
+            start = s->looked + 1;
+    if (s->context && s->count - start > s->context)
+        start = s->count - (s->context + 1) / 2;
+    return start > s->start ? begin_at(s, start) : VV_OK;
 }
 
 static vv_status next_logits(vvi_session *s, float *logits)
@@ -188,14 +202,15 @@ static vv_status open_session(vvi_session *s, const int32_t *prompt, int64_t cou
     VV_TRY(vv_alloc_array(&s->tokens, room, sizeof *s->tokens));
     memcpy(s->tokens, prompt, (size_t)count * sizeof *prompt);
     s->count = count;
+    s->room = (int64_t)room;
     s->context = context_of(s->model, s->opts);
-    if (s->context && count > s->context) /* what the model cannot see of the prompt */
-        s->start = s->seen = count - s->context;
+
+    const vv_language *parts = vv_module_language(s->model->net);
+
+    s->document_end = parts->document_end ? parts->document_end(s->model->net) : -1;
     VV_TRY(vv_graph_new(&s->graph, &graph));
-    if (s->opts->no_cache)
-        return VV_OK;
-    return vv_decode_begin(s->model->net, s->context && s->context < (int64_t)room
-                                              ? s->context : (int64_t)room);
+    /* What the model cannot see of the prompt is left out. */
+    return begin_at(s, s->context && count > s->context ? count - s->context : 0);
 }
 
 vv_status vv_generate(vv_model *model, const int32_t *prompt, int64_t count,

@@ -39,6 +39,8 @@ static void cache_changes_nothing(void **state)
         {&vv_model_gpt, "d=32,layers=4,heads=2,style=full,kv_heads=1", 0},
         {&vv_model_gpt, "d=32,layers=2,heads=2", 12},
         {&vv_model_gpt2, "d=32,layers=2,heads=2,context=3", 0}, /* less than the prompt */
+        /* Documents end on the way, in the prompt (token 1) and after it. */
+        {&vv_model_gpt, "d=32,layers=2,heads=2,document_end=1,bigram=1", 0},
     };
 
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
@@ -65,6 +67,34 @@ static void cache_changes_nothing(void **state)
         vv_dealloc(without);
         vv_model_free(model);
     }
+}
+
+/* Behind the end of a document the choice is that of the document alone. */
+static void documents_begin_anew(void **state)
+{
+    (void)state;
+    vv_model *model = tiny(&vv_model_gpt, "d=32,layers=2,heads=2,document_end=7", 30);
+    const int32_t longer[] = {3, 4, 7, 9, 7, 5, 6}, alone[] = {5, 6}, ended[] = {5, 6, 7};
+    vv_generate_opts opts = VV_GENERATE_DEFAULTS;
+    int32_t *a = NULL, *b = NULL;
+    int64_t count;
+
+    opts.temperature = 0.0;
+    opts.tokens = 20;
+    assert_ok(vv_generate(model, longer, 7, &opts, &a, &count));
+    assert_ok(vv_generate(model, alone, 2, &opts, &b, &count));
+    assert_memory_equal(a, b, 20 * sizeof *a);
+    vv_dealloc(a);
+    vv_dealloc(b);
+    /* The end itself still sees its document. */
+    opts.tokens = 1;
+    assert_ok(vv_generate(model, ended, 3, &opts, &a, &count));
+    opts.no_cache = true;
+    assert_ok(vv_generate(model, ended, 3, &opts, &b, &count));
+    assert_int_equal(*a, *b);
+    vv_dealloc(a);
+    vv_dealloc(b);
+    vv_model_free(model);
 }
 
 static void repeats_by_seed(void **state)
@@ -316,6 +346,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cache_changes_nothing),
+        cmocka_unit_test(documents_begin_anew),
         cmocka_unit_test(repeats_by_seed),
         cmocka_unit_test(choices),
         cmocka_unit_test(ends),
