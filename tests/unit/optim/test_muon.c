@@ -436,6 +436,7 @@ static void refusals(void **unused)
     vv_optimizer_desc broken = *desc;
     broken.scalar_count = 5;
     assert_fails(vv_optimizer_new(&optimizer, &broken, NULL, box), VV_EINVAL);
+    vv_opts_fini(&desc->desc, &opts);
     vv_module_free(box);
 }
 
