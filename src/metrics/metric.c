@@ -213,7 +213,9 @@ vv_status vvi_metric_check_classes(const vv_metric *m, const vv_node *output,
     char have[96], want[96];
     const int items = vv_node_ndim(output) - 1, ndim = vv_node_ndim(target);
     const bool soft = vv_dtype_is_float(vv_node_dtype(target));
-    if (items >= 0 && vv_node_shape(output)[items] == m->model->classes && ndim == items + soft &&
+    const int64_t width = items >= 0 ? vv_node_shape(output)[items] : 0;
+    const bool wide = soft ? width == m->model->classes : width >= m->model->classes;
+    if (items >= 0 && wide && ndim == items + soft &&
         !memcmp(vv_node_shape(output), vv_node_shape(target), (size_t)ndim * sizeof(int64_t)))
         return VV_OK;
     return vv_fail(
@@ -223,6 +225,14 @@ vv_status vvi_metric_check_classes(const vv_metric *m, const vv_node *output,
         m->name, vv_shape_text(ndim, vv_node_shape(target), have, sizeof have),
         vv_shape_text(items + 1, vv_node_shape(output), want, sizeof want),
         (long long)m->model->classes);
+}
+
+vv_node *vvi_metric_logits(const vv_metric *m, vv_node *output)
+{
+    const int last = output ? vv_node_ndim(output) - 1 : 0;
+    if (!output || vv_node_shape(output)[last] == m->model->classes)
+        return output;
+    return vv_slice(output, last, 0, m->model->classes, 1);
 }
 
 static int64_t index_at(const vv_tensor *t, int64_t i)

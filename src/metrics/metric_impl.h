@@ -13,9 +13,12 @@ typedef struct vvi_topk_opts {
 /* Sentences for `size`: the model must give classes, or numbers. */
 vv_status vvi_metric_need_classes(const vv_metric *metric, int64_t min, int64_t max);
 vv_status vvi_metric_need_numbers(const vv_metric *metric);
-/* Output [..., K] and target [...] (index) or [..., K] (soft) fit together. */
+/* Output [..., K] and target [...] (index) or [..., K] (soft) fit together. With class indices the
+   output may be wider than the model's classes: tables of tokens are padded. */
 vv_status vvi_metric_check_classes(const vv_metric *metric, const vv_node *output,
                                    const vv_node *target);
+/* The output without what is beyond the classes; NULL in, NULL out. */
+vv_node *vvi_metric_logits(const vv_metric *metric, vv_node *output);
 /* Class of one item: the target itself, or a soft one's largest share (the first of equals). */
 int64_t vvi_metric_class(const vv_metric *metric, const vv_tensor *target, int64_t item);
 /* nodes[i] is there, or the graph says why not. */

@@ -10,7 +10,7 @@
 static vv_status build_guess(const vv_metric *m, vv_node *output, vv_node *target, vv_node **nodes)
 {
     VV_TRY(vvi_metric_check_classes(m, output, target));
-    nodes[0] = vv_argmax(output, -1);
+    nodes[0] = vv_argmax(vvi_metric_logits(m, output), -1);
     nodes[1] = target;
     return vvi_metric_built(output, nodes, 2);
 }
@@ -59,7 +59,7 @@ static vv_status build_topk(const vv_metric *m, vv_node *output, vv_node *target
     const vvi_topk_opts *opts = m->opts;
     VV_TRY(vvi_metric_check_classes(m, output, target));
     const int64_t k = opts->k < m->model->classes ? opts->k : m->model->classes;
-    vv_topk(vv_cast(output, VV_F32), k, &nodes[0]);
+    vv_topk(vv_cast(vvi_metric_logits(m, output), VV_F32), k, &nodes[0]);
     nodes[1] = target;
     return vvi_metric_built(output, nodes, 2);
 }

@@ -73,8 +73,9 @@ static void trains_two_batches(const char *path, bool text)
         "threads=2",    "eval_interval=none", "save_interval=none", "scale_schedule_ratio=1",
         /* Of texts, whose models are large; the plan has their full size. */
         "dataset.seq=16", "model.d=64", "model.heads=2", "model.layers=4",
+        "evaluators={small: {subset: 8sp, interval: 2ba, batch_size: 4}}",
     };
-    const int count = (int)(sizeof small / sizeof small[0]) - (text ? 0 : 4);
+    const int count = (int)(sizeof small / sizeof small[0]) - (text ? 0 : 5);
     vv_recipe *recipe = NULL;
     assert_ok(vv_recipe_load(&recipe, path, small, count));
     vv_run *run = new_run(recipe);

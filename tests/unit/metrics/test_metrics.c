@@ -1,7 +1,8 @@
 /* test_metrics.c - what must hold of metrics: they give what PyTorch, torchmetrics, scikit-learn
  * and SciPy give, whatever the size of batches, the last one being smaller; tallies of parts add up
  * to that of the whole; ignored items are in nothing; soft targets count as their largest share;
- * where nothing counted the value is NaN; wrong names, models and shapes are told. */
+ * outputs may be wider than the classes; where nothing counted the value is NaN; wrong names,
+ * models and shapes are told. */
 #include "vv_test.h"
 
 #include <vivace/metrics.h>
@@ -126,6 +127,21 @@ static void classification(void **state)
     longs.target = wide;
     check(G_CLASSES, "accuracy", &longs, g_top1);
     check(G_CLASSES, "cross_entropy", &longs, g_nll);
+}
+
+/* Tables of tokens are padded: the output has a column more than there are classes. Nobody is
+   taken to have guessed it; the loss counts it, and so does the cross-entropy. */
+static void wider_outputs(void **state)
+{
+    (void)state;
+    static const float logits[] = {2, 0, 0, 9, 0, 1, 0, 0, 0, 1, 0, 5, 1, 0, 0, 0};
+    static const int32_t index[] = {0, 1, 2, -100};
+    const data d = CLASSES(4, 4, logits, index);
+    check(3, "accuracy", &d, 2.0 / 3);
+    check(3, "top2_accuracy", &d, 2.0 / 3);
+    check(3, "miou", &d, (1.0 / 1 + 1.0 / 2 + 0.0) / 3);
+    check(3, "cross_entropy", &d,
+          (log(exp(2) + 2 + exp(9)) - 2 + log(3 + exp(1)) - 1 + log(2 + exp(1) + exp(5))) / 3);
 }
 
 static void two_classes(void **state)
@@ -360,11 +376,11 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classification),   cmocka_unit_test(two_classes),
-        cmocka_unit_test(segmentation),     cmocka_unit_test(numbers),
-        cmocka_unit_test(ignored_and_soft), cmocka_unit_test(weighs_by_count),
-        cmocka_unit_test(nothing_counts),   cmocka_unit_test(refusals),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(classification), cmocka_unit_test(wider_outputs),
+        cmocka_unit_test(two_classes),    cmocka_unit_test(segmentation),
+        cmocka_unit_test(numbers),        cmocka_unit_test(ignored_and_soft),
+        cmocka_unit_test(weighs_by_count), cmocka_unit_test(nothing_counts),
+        cmocka_unit_test(refusals),       cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
