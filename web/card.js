@@ -1,16 +1,17 @@
 /* card.js - everything about the selected run, and what to do with it. */
-import {copyText, download, el, fill} from './dom.js';
+import {copyText, download, el, fill, fillWhenNew} from './dom.js';
 import {drawCurve, seriesOf} from './curve.js';
 import {formatCost, formatDate, formatNumber, formatQuality, formatTime} from './format.js';
 import {hardwareOf, cloudOf} from './fields.js';
 import {loadRun, setNote, setTag} from './data.js';
 import {costOf} from './scene.js';
-import {nameOf, savingText} from './words.js';
+import {savingText} from './words.js';
+
+const HINT = 'Select a dot: click it, or go to a chart and use the arrow keys and Enter.';
 
 export function makeCard(root, app)
 {
     const card = {root, app, shown: '', series: '', open: new Set(['methods'])};
-    root.append(el('p.hint', {}, 'Select a dot: click it, or go to a chart and use the arrow keys and Enter.'));
     return {update: scene => update(card, scene)};
 }
 
@@ -21,8 +22,7 @@ function update(card, scene)
     const run = id ? app.runById(id) : null;
     if (!run) {
         card.shown = '';
-        fill(root, el('p.hint', {}, id ? `There is no run ${id}.` :
-            'Select a dot: click it, or go to a chart and use the arrow keys and Enter.'));
+        fillWhenNew(root, id, () => el('p.hint', {}, id ? `There is no run ${id}.` : HINT));
         return;
     }
     const dot = app.selected || scene.all.find(d => d.run.id === id) || null;
@@ -30,13 +30,14 @@ function update(card, scene)
     if (card.shown === id && root.contains(document.activeElement) &&
         document.activeElement.tagName === 'INPUT')
         return;
-    card.shown = id;
     loadRun(run).then(detail => {
-        if (app.state.selected === id)
-            show(card, scene, dot, {...detail, ...run});
+        if (app.state.selected !== id)
+            return;
+        card.shown = id;
+        show(card, scene, dot, {...detail, ...run});
     }).catch(error => {
         if (app.state.selected === id)
-            fill(root, el('p.problem', {role: 'alert'}, error.message));
+            fillWhenNew(root, error.message, () => el('p.problem', {role: 'alert'}, error.message));
     });
 }
 
@@ -62,7 +63,9 @@ function show(card, scene, dot, run)
         'estimated '), text] : text);
     const compared = app.state.run.includes(run.id);
     const members = dot && dot.runs.length > 1 ? dot.runs : [];
-    fill(root,
+    const said = savings(scene, dot);
+    fillWhenNew(root, [run, said, compared, metric, scene.metric, app.state.statistic, price, dot?.time,
+        members.map(r => r.id)], () => [
         el('h2', {id: 'card-name'}, run.name || run.id),
         el('p.id', {}, run.id, ' ', el(`span.status.${run.status}`, {}, statusText(run))),
         members.length ? el('p.hint', {}, `One of ${members.length} runs of its configuration: `,
@@ -72,7 +75,7 @@ function show(card, scene, dot, run)
             fact('Quality', metric ? formatQuality(metric[app.state.statistic], scene.metric) : '–', 'quality'),
             fact('Time', guess(run.estimated, formatTime(dot ? dot.time : run.train_seconds)), 'time'),
             fact('Cost', guess(price.estimated, formatCost(price.usd)), 'cost')),
-        savings(scene, dot),
+        said.length ? el('div.savings', {id: 'savings'}, said.map(line => el('p', {}, line))) : '',
         el('div.buttons', {},
             el('button.small', {id: 'make-baseline', onclick: () => app.set({baseline: run.id})},
                 'Make baseline'),
@@ -85,7 +88,7 @@ function show(card, scene, dot, run)
         section(card, 'price', 'Hardware and price', priceFacts(run, price)),
         el('h3', {}, 'Curve'), curve(card, scene, run),
         commands(run),
-        tags(card, run));
+        tags(card, run)]);
 }
 
 function fact(name, value, key)
@@ -99,15 +102,14 @@ function statusText(run)
         `running, ${Math.round(100 * run.progress)}%` : run.status;
 }
 
+/* Lines of text. */
 function savings(scene, dot)
 {
     if (!dot || !Number.isFinite(dot.quality))
-        return '';
-    const lines = ['time', 'cost'].map(x => savingText(scene, dot, x)).filter(Boolean);
-    const unique = lines.filter((l, i) => i === 0 || l.long !== lines[0].long);
+        return [];
+    const lines = ['time', 'cost'].map(x => savingText(scene, dot, x)?.long).filter(Boolean);
     const front = ['time', 'cost'].filter(x => dot.front[x]);
-    return el('div.savings', {id: 'savings'}, unique.map(l => el('p', {}, l.long)),
-        front.length ? el('p', {}, `On the frontier of ${front.join(' and ')}.`) : '');
+    return [...new Set(lines), ...(front.length ? [`On the frontier of ${front.join(' and ')}.`] : [])];
 }
 
 function methods(run)

@@ -4,7 +4,7 @@ import {drawCurve, seriesOf} from './curve.js';
 import {formatCost, formatQuality, formatTime} from './format.js';
 import {loadRun} from './data.js';
 import {savingText} from './words.js';
-import {el, fill} from './dom.js';
+import {el, fill, fillWhenNew} from './dom.js';
 
 export function makeCompare(app)
 {
@@ -25,7 +25,7 @@ async function update(root, app, scene)
 {
     const ids = chosen(app, scene);
     if (ids.length < 2) {
-        fill(root, el('p.hint', {}, 'Put runs into the comparison: “Compare” in a run’s card, the boxes of the table, ' +
+        fillWhenNew(root, '', () => el('p.hint', {}, 'Put runs into the comparison: “Compare” in a run’s card, the boxes of the table, ' +
             'or C on a dot. One run is compared with the baseline.'));
         return;
     }
@@ -33,7 +33,7 @@ async function update(root, app, scene)
     try {
         runs = await Promise.all(ids.map(id => loadRun(app.runById(id)).then(d => ({...d, ...app.runById(id)}))));
     } catch (error) {
-        fill(root, el('p.problem', {role: 'alert'}, error.message));
+        fillWhenNew(root, error.message, () => el('p.problem', {role: 'alert'}, error.message));
         return;
     }
     if (chosen(app, app.scene).join() !== ids.join())
@@ -43,7 +43,8 @@ async function update(root, app, scene)
         cells.map(c => el('td', {}, c)));
     const saving = axis => dots.map(d => (d ? savingText(scene, withFamily(scene, d), axis)?.short ?? '–' : '–'));
     const rows = differences(runs);
-    fill(root,
+    fillWhenNew(root, [runs, scene.metric, app.state.statistic, saving('time'), saving('cost'),
+        dots.map(d => d && [d.time, d.cost])], () => [
         el('h2', {}, `${runs.length} runs: what differs`),
         el('div.scroll', {tabindex: 0, role: 'region', 'aria-label': 'Comparison'}, el('table.plain.compare', {},
             el('thead', {}, el('tr', {}, el('th', {scope: 'col'}, ''), runs.map((r, i) =>
@@ -58,7 +59,7 @@ async function update(root, app, scene)
                 row('at equal quality', saving('cost'), 'cost-saving'),
                 rows.map(r => row(r.label, r.values, r.key))))),
         rows.length ? '' : el('p.hint', {}, 'Nothing but the outcome differs.'),
-        curves(runs, scene));
+        curves(runs, scene)]);
 }
 
 function withFamily(scene, dot)

@@ -18,11 +18,14 @@ async function ask(path, options, begun)
     return body;
 }
 
+let revision = null; /* of the runs that were read last */
+
 export async function loadRuns()
 {
     const begun = early;
     early = null;
     const body = await ask('api/runs', undefined, begun);
+    revision = body.revision ?? null;
     return Array.isArray(body) ? body : body.runs;
 }
 
@@ -69,16 +72,15 @@ function post(path, body)
         body: JSON.stringify(body)});
 }
 
-/* Changed runs as they change. After a broken connection everything is read again: changes were
- * missed, and runs may be gone. */
+/* Changed runs as they change, and the ids of those that are gone. After a broken connection everything
+ * is read again: another server may have come. */
 export function watchRuns({onRuns, onAll, onState})
 {
-    const events = new EventSource('api/events');
+    const events = new EventSource(revision === null ? 'api/events' : `api/events?since=${revision}`);
     let broken = false;
     events.addEventListener('runs', event => {
-        const {runs} = JSON.parse(event.data);
-        if (runs && runs.length)
-            onRuns(runs);
+        const {runs, gone} = JSON.parse(event.data);
+        onRuns(runs || [], gone || []);
     });
     events.addEventListener('open', async () => {
         onState(true);

@@ -35,6 +35,31 @@ export function fill(node, ...children)
     return add(node, children);
 }
 
+/* The same, but what had the focus (by its id or data-value) has it again. */
+export function refill(node, ...children)
+{
+    const active = node.contains(document.activeElement) ? document.activeElement : null;
+    const [id, value] = [active?.id, active?.dataset.value];
+    fill(node, ...children);
+    if (id)
+        document.getElementById(id)?.focus();
+    else if (value !== undefined)
+        [...node.querySelectorAll('[data-value]')].find(e => e.dataset.value === value)?.focus();
+    return node;
+}
+
+const filledWith = new WeakMap();
+
+/* Fills anew only if `key` (any JSON) is another than last time: what lives does not disturb reading. */
+export function fillWhenNew(node, key, make)
+{
+    const text = JSON.stringify(key);
+    if (filledWith.get(node) === text)
+        return;
+    filledWith.set(node, text);
+    refill(node, make());
+}
+
 export function svg(tag, attributes, ...children)
 {
     const node = document.createElementNS('http://www.w3.org/2000/svg', tag);

@@ -1,7 +1,7 @@
 /* effects.js - what each method does, read from pairs of runs that differ in nothing else. */
 import {formatNumber, isShare} from './format.js';
 import {methodEffects} from './group.js';
-import {el, fill, svg} from './dom.js';
+import {el, fillWhenNew, svg} from './dom.js';
 
 export function makeEffects(app)
 {
@@ -19,7 +19,7 @@ function update(root, app, scene)
         `${v > 0 ? '+' : ''}${formatNumber(v)}`);
     const reach = Math.max(0.1, ...paired.flatMap(e => [e.time.low, e.time.high]
         .filter(Number.isFinite).map(v => Math.abs(Math.log2(v))))) * 1.05;
-    fill(root,
+    fillWhenNew(root, [effects.map(({pairs, ...e}) => e), scene.metric], () => [
         el('h2', {}, 'What each method does'),
         el('p.hint', {}, 'Pairs of recipes that agree in model, data, optimizer, batch size, machine and all other ' +
             'methods. Time and cost at equal quality: what the recipe with the method needs, divided by what the one ' +
@@ -39,7 +39,7 @@ function update(root, app, scene)
             el('td.number', {}, ratio(e.cost)))))) :
             el('p.hint', {}, 'No two recipes in sight differ in one method alone.'),
         alone.length ? el('p.hint', {}, `Without a pair: ${alone.map(e => `${e.method} (${e.runs})`)
-            .join(', ')}.`) : '');
+            .join(', ')}.`) : '']);
 }
 
 function ratio(r)

@@ -1,7 +1,7 @@
 /* filters.js - which runs are shown: boxes to tick, each with the number of its runs. */
 import {cloudOf, hardwareOf} from './fields.js';
 import {unplottedCounts} from './scene.js';
-import {el, fill} from './dom.js';
+import {el, fillWhenNew, refill} from './dom.js';
 
 const MOST = 100; /* values of one filter shown at once; the rest is found by typing */
 
@@ -101,10 +101,11 @@ function updateCount(count, scene, app)
 {
     const why = Object.entries(unplottedCounts(scene)).map(([w, n]) => `${n} ${w}`);
     const dots = scene.single.length;
-    fill(count, el('b', {id: 'shown'}, String(dots)), ` of ${scene.runs.length} runs shown`,
-        app.state.group ? `, as ${scene.dots.length} dots` : '',
+    const grouped = app.state.group ? `, as ${scene.dots.length} dots` : '';
+    fillWhenNew(count, [dots, scene.runs.length, grouped, why], () => [
+        el('b', {id: 'shown'}, String(dots)), ` of ${scene.runs.length} runs shown`, grouped,
         why.length ? [el('br'), el('span', {id: 'unplotted'}, `not plotted: ${why.join(', ')} `),
-            el('button.link', {onclick: () => app.set({view: 'table', sort: 'status'})}, 'list')] : '');
+            el('button.link', {onclick: () => app.set({view: 'table', sort: 'status'})}, 'list')] : '']);
 }
 
 /* ---- one filter ---- */
@@ -136,7 +137,7 @@ function makeFacet(facet, app, extra)
         const shown = [...hits.filter(([v]) => chosen.includes(v)),
             ...hits.filter(([v]) => !chosen.includes(v))].slice(0, MOST);
         shown.sort((a, b) => order(a[0], b[0]));
-        fill(list, shown.map(boxOf));
+        refill(list, shown.map(boxOf));
         note.textContent = hits.length > MOST ? `${hits.length - MOST} more: type to find them` : '';
     };
     let shownFor = '';

@@ -2,7 +2,7 @@
 import {formatDate, formatQuality} from './format.js';
 import {frontierHistory} from './frontier.js';
 import {reachOf, scaleOf} from './scales.js';
-import {el, fill, svg} from './dom.js';
+import {el, fillWhenNew, svg} from './dom.js';
 import {xText} from './words.js';
 
 export function makeHistory(app)
@@ -18,11 +18,11 @@ function update(root, app, scene)
         .map(dot => ({x: dot[axis], quality: dot.quality, at: dot.run.ended ?? dot.run.started, dot}))
         .filter(p => Number.isFinite(p.at)).sort((a, b) => a.at - b.at);
     if (points.length < 2) {
-        fill(root, el('p.hint', {}, 'Needs two finished runs with a date.'));
+        fillWhenNew(root, '', () => el('p.hint', {}, 'Needs two finished runs with a date.'));
         return;
     }
     const {areas, moves} = frontierHistory(points, scene.higher);
-    fill(root,
+    fillWhenNew(root, [axis, scene.metric, areas, points.map(p => p.dot.key)], () => [
         el('h2', {}, `Frontier of quality and ${axis} as runs ended`),
         el('p.hint', {}, `Hypervolume (quality × ln ${axis}, from the worst run of all) after each of ${
             points.length} runs; ${moves.length} of them moved the frontier. A flat end says that more of the same ` +
@@ -35,7 +35,7 @@ function update(root, app, scene)
             el('td', {}, el('button.link', {onclick: () => app.select(points[i].dot)}, points[i].dot.run.name)),
             el('td.number', {}, formatQuality(points[i].quality, scene.metric)),
             el('td.number', {}, xText(points[i].x, axis)))))),
-        moves.length > 100 ? el('p.hint', {}, `${moves.length - 100} older ones are not listed.`) : '');
+        moves.length > 100 ? el('p.hint', {}, `${moves.length - 100} older ones are not listed.`) : '']);
 }
 
 function chart(areas, moves)

@@ -1,7 +1,8 @@
 /* main.js - starts the page: reads the address and the runs, and keeps all views at one state. */
 import {parseState, queryOf} from './state.js';
 import {findDot, sceneOf} from './scene.js';
-import {loadPrices, loadRuns, watchRuns} from './data.js';
+import {loadPrices, loadRun, loadRuns, watchRuns} from './data.js';
+import {seriesOf} from './curve.js';
 import {wordsOf} from './words.js';
 import {makeCard} from './card.js';
 import {makeFilters} from './filters.js';
@@ -20,6 +21,7 @@ const app = {
     hoverFrom: '',
     connected: null,
 };
+const MOST_TRAILS = 24; /* each is a question to the server */
 const parts = [];
 let waiting = false;
 
@@ -64,6 +66,21 @@ app.announce = text => {
 
 app.runById = id => app.runs.get(id);
 
+const trails = new Map(); /* id -> what /api/runs/ID told last, as series */
+
+/* A run's values over time, as far as they are known; asks for them, and draws again when they come. */
+app.trailOf = (run, metric) => {
+    const known = trails.get(run.id);
+    if (known?.run !== run && trails.size < MOST_TRAILS) {
+        trails.set(run.id, {run, series: known?.series || new Map()});
+        loadRun(run).then(detail => {
+            trails.set(run.id, {run, series: seriesOf(detail)});
+            parts.forEach(p => p.hover && p.hover());
+        }).catch(() => trails.delete(run.id));
+    }
+    return known?.series.get(metric) || [];
+};
+
 /* ---- drawing ---- */
 
 let sceneKey = '';
@@ -88,6 +105,9 @@ app.render = () => {
     const scene = sceneNow();
     app.scene = scene;
     app.selected = findDot(scene, app.state.selected);
+    for (const id of trails.keys())
+        if (id !== app.state.selected && app.runs.get(id)?.status !== 'running')
+            trails.delete(id);
     if (app.hovered)
         app.hovered = scene.dots.find(d => d.key === app.hovered.key) || null;
     parts.forEach(p => p.update(scene));
@@ -135,7 +155,8 @@ async function start()
         document.documentElement.dataset.firstViewMs = performance.now().toFixed(0);
     });
     watchRuns({
-        onRuns(runs) {
+        onRuns(runs, gone) {
+            gone.forEach(id => app.runs.delete(id));
             takeRuns(runs, false);
             renderSoon();
         },

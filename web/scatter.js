@@ -3,6 +3,7 @@ import {staircase} from './frontier.js';
 import {formatCost, formatTime, linearTicks, logTicks, shortQuality} from './format.js';
 import {reachOf, scaleOf} from './scales.js';
 import {colours, el, fitCanvas} from './dom.js';
+import {COLOUR_COUNT} from './scene.js';
 import {savingText, tipOf, wordsOf} from './words.js';
 
 const MARGIN = {left: 62, right: 14, top: 14, bottom: 38};
@@ -20,7 +21,7 @@ export function makeScatter(axis, app)
     base, over, tip);
     const title = el('h2', {}, axis === 'time' ? 'Time' : 'Cost');
     const root = el('section.scatter', {}, title, box);
-    const plot = {axis, root, box, base, over, tip, title, app, places: [], reach: null, drag: null};
+    const plot = {axis, root, box, base, over, tip, title, app, places: [], reach: null, drag: null, cursor: ''};
     listen(plot);
     new ResizeObserver(() => plot.scene && draw(plot, plot.scene)).observe(box);
     return {
@@ -247,7 +248,7 @@ function drawCurves(plot, context)
         context.stroke();
     };
     if (stairs && scene.groups && scene.groups.length > 1)
-        scene.groups.filter(g => g.colour < 8).forEach(g =>
+        scene.groups.filter(g => g.colour < COLOUR_COUNT).forEach(g =>
             steps(g.front[axis], plot.colours.groups[g.colour], 1));
     context.globalAlpha = 0.55;
     if (stairs)
@@ -308,6 +309,9 @@ function drawOver(plot)
         }
     }
     const selected = app.selected && plot.byKey.get(app.selected.key);
+    for (const place of plot.places)
+        if (place.dot.running || place === selected)
+            drawTrail(plot, context, place);
     if (selected) {
         drawSaving(plot, context, selected);
         context.fillStyle = c.selected;
@@ -331,6 +335,28 @@ function drawOver(plot)
         context.setLineDash([]);
     }
     showTip(plot, hovered && app.hoverFrom === axis ? hovered : null);
+}
+
+/* A run's own curve up to its dot. */
+function drawTrail(plot, context, place)
+{
+    const {scene, app, axis, x, y} = plot;
+    const {run} = place.dot;
+    const scale = axis === 'time' ? place.dot.time / run.train_seconds : place.dot.cost / run.train_seconds;
+    const points = place.dot.runs.length > 1 ? [] : app.trailOf(run, scene.metric);
+    if (points.length < 2 || !Number.isFinite(scale))
+        return;
+    context.save();
+    context.beginPath();
+    context.rect(MARGIN.left, MARGIN.top, plot.w - MARGIN.left - MARGIN.right,
+        plot.h - MARGIN.bottom - MARGIN.top);
+    context.clip();
+    context.strokeStyle = place.dot.running ? plot.colours.front : plot.colours.selected;
+    context.globalAlpha = 0.5;
+    context.beginPath();
+    points.forEach((p, i) => context[i ? 'lineTo' : 'moveTo'](x.at(p.x * scale), y.at(p.y)));
+    context.stroke();
+    context.restore();
 }
 
 /* A dotted line at equal quality from the selected dot to where the baseline's family gets there, or from
@@ -411,7 +437,9 @@ function listen(plot)
                 drawOver(plot);
             return;
         }
-        app.hover(nearest(plot, x, y)?.dot || null, plot.axis);
+        /* A mouse that rests while the page moves below it does not take over from the keys. */
+        if (event.movementX || event.movementY)
+            app.hover(nearest(plot, x, y)?.dot || null, plot.axis);
     });
     over.addEventListener('pointerup', event => {
         const drag = plot.drag;
@@ -420,12 +448,16 @@ function listen(plot)
             zoom(plot, drag);
         else
             app.select(nearest(plot, ...at(event))?.dot || null);
+        plot.cursor = app.selected?.key || '';
     });
     over.addEventListener('pointercancel', () => { plot.drag = null; });
     over.addEventListener('pointerleave', () => plot.drag || app.hover(null, plot.axis));
     over.addEventListener('dblclick', () => app.resetZoom());
     box.addEventListener('keydown', event => onKey(plot, event));
-    box.addEventListener('blur', () => app.hover(null, plot.axis));
+    box.addEventListener('blur', () => {
+        plot.cursor = '';
+        app.hover(null, plot.axis);
+    });
 }
 
 function zoom(plot, drag)
@@ -445,13 +477,14 @@ function onKey(plot, event)
     const {app, axis} = plot;
     if (event.ctrlKey || event.metaKey || event.altKey)
         return;
-    const current = app.hovered || app.selected;
+    const current = plot.byKey?.get(plot.cursor)?.dot || app.selected;
     const move = (order, step) => {
         if (!order.length)
             return;
         const at = current ? order.findIndex(p => p.dot.key === current.key) : -1;
-        const next = at < 0 ? (step > 0 ? 0 : order.length - 1) :
+        const next = at < 0 ? (step === -1 || step === Infinity ? order.length - 1 : 0) :
             Math.min(order.length - 1, Math.max(0, at + step));
+        plot.cursor = order[next].dot.key;
         app.hover(order[next].dot, axis);
         app.announce(wordsOf(plot.scene, order[next].dot));
     };
@@ -474,7 +507,10 @@ function onKey(plot, event)
         ' ': () => current && app.select(current),
         b: () => current && app.set({baseline: current.run.id}),
         c: () => current && app.toggleCompared(current.run.id),
-        Escape: () => app.select(null),
+        Escape: () => {
+            plot.cursor = '';
+            app.select(null);
+        },
     };
     const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (action) {

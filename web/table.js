@@ -3,7 +3,7 @@ import {RUN_FIELDS} from './fields.js';
 import {formatCost, formatQuality, formatTime} from './format.js';
 import {ratioText} from './words.js';
 import {toCsv} from './csv.js';
-import {download, el, fill} from './dom.js';
+import {download, el, fillWhenNew} from './dom.js';
 
 const ROW = 30; /* pixels; style.css has the same */
 const ALWAYS = new Set(['name', 'status', 'methods', 'quality', 'time', 'cost', 'sameTime', 'faster']);
@@ -103,12 +103,12 @@ function drawHead(t)
 {
     const {sort} = t.app.state;
     const sortBy = key => t.app.set({sort: sort === key ? `-${key}` : key});
-    fill(t.head, el('th', {scope: 'col'}, el('span.offscreen', {}, 'Compare')), t.shown.map(c => {
+    fillWhenNew(t.head, [sort, t.shown.map(c => c.label)], () => [el('th', {scope: 'col'}, el('span.offscreen', {}, 'Compare')), t.shown.map(c => {
         const way = sort === c.key ? 'ascending' : sort === `-${c.key}` ? 'descending' : 'none';
         return el('th', {scope: 'col', 'aria-sort': way, 'data-key': c.key},
             el('button.sort', {onclick: () => sortBy(c.key)},
                 c.label, way === 'ascending' ? ' ▲' : way === 'descending' ? ' ▼' : ''));
-    }));
+    })]);
 }
 
 function drawRows(t, fresh = false)
@@ -122,16 +122,17 @@ function drawRows(t, fresh = false)
     t.before.style.height = `${from * ROW}px`;
     t.after.style.height = `${Math.max(0, t.rows.length - from - rows.length) * ROW}px`;
     const {app} = t;
-    fill(t.body, rows.map((dot, i) => {
-        const id = dot.run.id;
-        const selected = dot.runs.some(r => r.id === app.state.selected);
+    const lines = rows.map(dot => ({dot, id: dot.run.id, key: dot.key, cells: t.shown.map(c => c.print(dot)),
+        selected: dot.runs.some(r => r.id === app.state.selected), compared: app.state.run.includes(dot.run.id)}));
+    fillWhenNew(t.body, [from, lines.map(({dot, ...rest}) => rest)], () => lines.map((line, i) => {
+        const {dot, id, selected, compared} = line;
         return el('tr', {'data-id': id, 'data-key': dot.key, 'aria-rowindex': from + i + 2,
             'aria-selected': String(selected), onclick: () => app.set({selected: id}),
             onmouseenter: () => app.hover(dot, 'table'), onmouseleave: () => app.hover(null, 'table')},
         el('td', {}, el('input', {type: 'checkbox', 'aria-label': `Compare ${dot.run.name}`,
-            checked: app.state.run.includes(id), onclick: event => event.stopPropagation(),
+            'data-value': id, checked: compared, onclick: event => event.stopPropagation(),
             onchange: () => app.toggleCompared(id)})),
-        t.shown.map(c => el(c.number ? 'td.number' : 'td', {}, c.print(dot))));
+        line.cells.map((text, n) => el(t.shown[n].number ? 'td.number' : 'td', {}, text)));
     }));
 }
 

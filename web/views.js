@@ -8,7 +8,8 @@ import {makeParallel} from './parallel.js';
 import {makeScatter} from './scatter.js';
 import {makeTable} from './table.js';
 import {nameOf, ratioText, xText} from './words.js';
-import {el, fill} from './dom.js';
+import {COLOUR_COUNT} from './scene.js';
+import {el, fillWhenNew} from './dom.js';
 
 export function makeViews(root, app)
 {
@@ -62,17 +63,18 @@ function makeFrontier(app)
 
 function fillLegend(root, scene)
 {
-    const mark = (kind, text) => el('span', {}, el(`i.mark.${kind}`), text);
-    fill(root, scene.groups ? scene.groups.filter(g => g.colour < 8).map(g =>
-        mark(`group${g.colour}`, `${g.value} (${g.count})`)) : [mark('front', 'Frontier'),
-        mark('dot', 'Dominated')],
-    scene.groups?.some(g => g.colour === 8) ? mark('group8', 'others') : '',
-    mark('chosen', 'Selected'), mark('base', scene.baselineChosen ? 'Baseline' :
-        'Baseline (select a run, then “Make baseline”, for another)'),
-    scene.dots.some(d => d.running) ? mark('ring', 'Running') : '',
-    scene.dots.some(d => d.estimated || d.estimatedCost) ? mark('diamond', 'Estimated') : '',
-    scene.dots.some(d => !d.done && !d.running) ? mark('cross', 'Stopped early') : '',
-    mark('curve', 'a + b ln x through the frontier'));
+    const marks = scene.groups ? scene.groups.filter(g => g.colour < COLOUR_COUNT).map(g =>
+        [`group${g.colour}`, `${g.value} (${g.count})`]) : [['front', 'Frontier'], ['dot', 'Dominated']];
+    const when = (condition, kind, text) => condition && marks.push([kind, text]);
+    when(scene.groups?.some(g => g.colour === COLOUR_COUNT), `group${COLOUR_COUNT}`, 'others');
+    when(true, 'chosen', 'Selected');
+    when(scene.baseline, 'base', scene.baselineChosen ? 'Baseline' :
+        'Baseline (for another: select a run, “Make baseline”)');
+    when(scene.dots.some(d => d.running), 'ring', 'Running');
+    when(scene.dots.some(d => d.estimated || d.estimatedCost), 'diamond', 'Estimated');
+    when(scene.dots.some(d => !d.done && !d.running), 'cross', 'Stopped early');
+    when(scene.fit.time || scene.fit.cost, 'curve', 'a + b ln x through the frontier');
+    fillWhenNew(root, marks, () => marks.map(([kind, text]) => el('span', {}, el(`i.mark.${kind}`), text)));
 }
 
 /* ---- families by what they need for the baseline's quality ---- */
@@ -82,7 +84,7 @@ function fillRanks(root, scene, app)
     const axis = app.state.sortBy.startsWith('cost') ? 'cost' : 'time';
     const {baseline} = scene;
     if (!baseline) {
-        fill(root, el('p.hint', {}, 'No finished run with this quality: nothing to compare with.'));
+        fillWhenNew(root, '', () => el('p.hint', {}, 'No finished run with this quality: nothing to compare with.'));
         return;
     }
     const seen = new Set();
@@ -100,14 +102,16 @@ function fillRanks(root, scene, app)
         return same ? [`${same.atMost ? '≤ ' : ''}${xText(same.x, x)}`,
             ratioText(same.x, baseline[x], x)] : ['not reached', ''];
     };
-    fill(root, el('h2', {}, `Recipes by ${axis === 'cost' ? 'cost' : 'time'} at the baseline’s quality, ${
-        formatQuality(baseline.quality, scene.metric)}`),
-    el('table.plain', {}, el('thead', {}, el('tr', {}, ['Best run', 'Methods', 'Time', '', 'Cost', '']
-        .map(t => el('th', {scope: 'col'}, t)))),
-    el('tbody', {}, rows.map(dot => el('tr', {},
-        el('td', {}, el('button.link', {onclick: () => app.select(dot)}, nameOf(dot))),
-        el('td', {}, (dot.run.methods || []).join(', ') || 'none'),
-        [...cell(dot, 'time'), ...cell(dot, 'cost')].map(t => el('td', {}, t)))))));
+    const title = `Recipes by ${axis} at the baseline’s quality, ${
+        formatQuality(baseline.quality, scene.metric)}`;
+    const lines = rows.map(dot => [nameOf(dot), (dot.run.methods || []).join(', ') || 'none',
+        ...cell(dot, 'time'), ...cell(dot, 'cost')]);
+    fillWhenNew(root, [title, lines, rows.map(d => d.key)], () => [el('h2', {}, title),
+        el('table.plain', {}, el('thead', {}, el('tr', {}, ['Best run', 'Methods', 'Time', '', 'Cost', '']
+            .map(t => el('th', {scope: 'col'}, t)))),
+        el('tbody', {}, lines.map(([name, ...rest], i) => el('tr', {},
+            el('td', {}, el('button.link', {'data-value': rows[i].key, onclick: () => app.select(rows[i])}, name)),
+            rest.map(t => el('td', {}, t))))))]);
 }
 
 /* ---- the three questions ---- */
@@ -141,10 +145,11 @@ function makeAsk(app)
                 ` – ${formatQuality(dot.quality, scene.metric)}, ${formatTime(dot.time)}, ${
                     formatCost(dot.cost)}`] : 'none'));
         const q = formatQuality(state.minQuality ?? NaN, scene.metric);
-        fill(said,
+        fillWhenNew(said, [state.minQuality, state.maxCost, state.maxTime, scene.metric,
+            Object.values(found).map(d => d && [d.key, d.quality, d.time, d.cost])], () => [
             line(state.minQuality, `Cheapest that reaches ${q}`, found.cheapest),
             line(state.minQuality, `Fastest that reaches ${q}`, found.fastest),
             line(state.maxCost, `Best for at most ${formatCost(state.maxCost)}`, found.bestForCost),
-            line(state.maxTime, `Best within ${formatTime(state.maxTime)}`, found.bestForTime));
+            line(state.maxTime, `Best within ${formatTime(state.maxTime)}`, found.bestForTime)]);
     }};
 }
