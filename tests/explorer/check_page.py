@@ -32,7 +32,7 @@ except ImportError:
     print("check_page: Python's selenium is not installed")
     sys.exit(77)
 
-PATIENCE = 60  # seconds; a busy machine is slow, and nothing here is about speed but `speed`
+PATIENCE = 120  # seconds; a busy machine is slow, and nothing here is about speed but `speed`
 
 
 class Server:
