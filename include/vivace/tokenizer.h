@@ -16,7 +16,8 @@ typedef struct vv_tokenizer vv_tokenizer;
      "bytes"        256 tokens, one a byte;
      "gpt2"         the folder gpt2 or gpt2-bpe of $VIVACE_DATA;
      a folder       with tokenizer.json, or vocab.bpe and encoder.json (GPT-2's files; merges.txt
-                    and vocab.json are the same under other names);
+                    and vocab.json are the same under other names), or vocab.txt (BERT's WordPiece;
+                    small letters unless its tokenizer_config.json says otherwise);
      a file         Hugging Face's tokenizer.json, of a byte-level BPE. */
 VV_API VV_MUST_USE vv_status vv_tokenizer_open(VV_OWNED vv_tokenizer **out, const char *name);
 VV_API void vv_tokenizer_free(VV_TAKES vv_tokenizer *tokenizer);

@@ -242,6 +242,8 @@ static vv_status encode_plain(vv_encoder *e, const unsigned char *at, const unsi
     const size_t bytes = (size_t)(end - at);
     if (bytes == 0)
         return VV_OK;
+    if (t->wordpiece)
+        return vvi_wordpiece_encode(t, at, bytes, &e->ids, &e->count, &e->room);
     if (!t->prefix_space || *at == ' ')
         return encode_piece(e, 0, at, end);
     VV_TRY(vv_realloc_array(&e->prefixed, bytes + 1, 1));

@@ -208,7 +208,8 @@ static void take_fingerprint(vv_tokenizer *t)
     vvi_sha256 sha;
     vvi_sha256_init(&sha);
     sum_number(&sha, t->vocab);
-    sum_number(&sha, t->plain_bytes | t->prefix_space << 1 | t->whole_words << 2);
+    sum_number(&sha, t->plain_bytes | t->prefix_space << 1 | t->whole_words << 2 |
+                         t->wordpiece << 3 | t->lower << 4);
     for (int64_t id = 0; id < t->vocab; id++) {
         sum_number(&sha, t->tokens[id].used ? (int64_t)t->tokens[id].bytes : -1);
         if (t->tokens[id].bytes > 0)
@@ -285,7 +286,10 @@ vv_status vv_tokenizer_decode(const vv_tokenizer *tokenizer, const int32_t *ids,
         const void *bytes;
         size_t length;
         VV_TRY(vv_tokenizer_token(tokenizer, ids[i], &bytes, &length));
-        vv_str_addn(out, bytes, length);
+        if (tokenizer->wordpiece)
+            vvi_wordpiece_decode(bytes, length, i == 0, out);
+        else
+            vv_str_addn(out, bytes, length);
     }
     return vv_str_status(out);
 }

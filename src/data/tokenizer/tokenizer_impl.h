@@ -44,6 +44,9 @@ struct vv_tokenizer {
     char *name;
     char fingerprint[65];
     bool plain_bytes;
+    bool wordpiece;     /* BERT's; then nothing merges and nothing splits */
+    bool lower;         /* with it: small letters without accents */
+    int32_t unknown;    /* with it: what stands for words that have no pieces */
     bool prefix_space;  /* a blank goes before a text that does not start with one */
     bool whole_words;   /* a word that is a token is not merged from its bytes */
     int64_t vocab;
@@ -88,6 +91,18 @@ VV_MUST_USE vv_status vvi_tokenizer_parse_gpt2(VV_OWNED vv_tokenizer **out, cons
                                                const char *vocabulary, size_t vocabulary_bytes);
 VV_MUST_USE vv_status vvi_tokenizer_parse_json(VV_OWNED vv_tokenizer **out, const char *name,
                                                const char *text, size_t bytes);
+/* A vocabulary of BERT's, a token a line; config: tokenizer_config.json or NULL. */
+VV_MUST_USE vv_status vvi_tokenizer_parse_wordpiece(VV_OWNED vv_tokenizer **out, const char *name,
+                                                    const char *text, size_t bytes,
+                                                    const char *config, size_t config_bytes);
+
+/* ---- wordpiece.c ---- */
+/* Puts the tokens of UTF-8 text behind *count ids; the array grows. */
+VV_MUST_USE vv_status vvi_wordpiece_encode(const vv_tokenizer *tokenizer, const unsigned char *at,
+                                           size_t bytes, int32_t **ids, size_t *count,
+                                           size_t *room);
+/* A token as text: with a blank before it unless it goes on with a word or is the first. */
+void vvi_wordpiece_decode(const unsigned char *token, size_t bytes, bool first, vv_str *out);
 
 /* ---- byte characters: GPT-2's vocabulary writes each byte as one visible character ---- */
 /* The character of a byte: one or two bytes of UTF-8 into `out`; returns their number. */

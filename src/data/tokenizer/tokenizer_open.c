@@ -55,6 +55,27 @@ out:
     return status;
 }
 
+/* BERT's vocab.txt, with tokenizer_config.json if it is there. It comes first: a tokenizer.json
+   beside it says the same in another way. */
+static vv_status open_wordpiece(vv_tokenizer **out, const char *folder)
+{
+    vv_status status;
+    char *path = NULL, *config_path = NULL, *text = NULL, *config = NULL;
+    size_t bytes, config_bytes = 0;
+    VV_GO(vvi_path_join(&path, folder, "vocab.txt"));
+    VV_GO(vvi_path_join(&config_path, folder, "tokenizer_config.json"));
+    VV_GO(vvi_file_read_head(&text, &bytes, path, MAX_FILE_BYTES));
+    if (vvi_exists(config_path))
+        VV_GO(vvi_file_read_head(&config, &config_bytes, config_path, MAX_FILE_BYTES));
+    status = vvi_tokenizer_parse_wordpiece(out, path, text, bytes, config, config_bytes);
+out:
+    vv_dealloc(path);
+    vv_dealloc(config_path);
+    vv_dealloc(text);
+    vv_dealloc(config);
+    return status;
+}
+
 static vv_status open_folder(vv_tokenizer **out, const char *folder)
 {
     static const char *const pairs[][2] = {{"vocab.bpe", "encoder.json"},
@@ -62,8 +83,9 @@ static vv_status open_folder(vv_tokenizer **out, const char *folder)
     vv_status status;
     char *first = NULL, *second = NULL;
     VV_GO(vvi_path_join(&first, folder, "tokenizer.json"));
-    if (vvi_exists(first)) {
-        status = open_json(out, first);
+    VV_GO(vvi_path_join(&second, folder, "vocab.txt"));
+    if (vvi_exists(second) || vvi_exists(first)) {
+        status = vvi_exists(second) ? open_wordpiece(out, folder) : open_json(out, first);
         goto out;
     }
     for (size_t i = 0; i < 2; i++) {
@@ -78,7 +100,8 @@ static vv_status open_folder(vv_tokenizer **out, const char *folder)
         }
     }
     status = vv_fail(VV_ENOTFOUND, "%s: no tokenizer in it: neither tokenizer.json, nor vocab.bpe "
-                                   "with encoder.json, nor merges.txt with vocab.json", folder);
+                                   "with encoder.json, nor merges.txt with vocab.json, nor "
+                                   "vocab.txt", folder);
 out:
     vv_dealloc(first);
     vv_dealloc(second);

@@ -125,6 +125,9 @@ vv_status vv_tokenizer_save(const vv_tokenizer *tokenizer, const char *path)
 {
     vv_status status;
     vv_str out = {0};
+    if (tokenizer->wordpiece)
+        return vv_fail(VV_EUNSUPPORTED, "%s: a tokenizer of BERT's is not saved as tokenizer.json; "
+                                        "keep its vocab.txt", tokenizer->name);
     vv_str_add(&out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
                      "  \"added_tokens\": [");
     VV_GO(add_added(&out, tokenizer));
