@@ -35,7 +35,7 @@ vv_status vv_explorer_start(vv_explorer **out, const vv_explorer_opts *opts)
 
 #include "explorer/api.h"
 
-enum { ADDRESSES = 64, WAIT_MS = 200 };
+enum { ADDRESSES = 64, WAIT_MS = 100 };
 
 typedef struct peer { /* an open connection */
     struct peer *next, **link;
@@ -374,7 +374,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
 static void tick(vv_explorer *e)
 {
     const double now = now_seconds();
-    if (now - e->ticked < 1.0)
+    if (now - e->ticked < e->limits.poll_seconds)
         return;
     e->ticked = now;
     if (e->streams && vv_run_table_refresh(e->api.table, false) != VV_OK)

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "vv_test.h"
@@ -33,17 +34,22 @@ static inline void http_send(int fd, const char *text, size_t bytes)
     }
 }
 
-/* Reads until the other side closes, `until` was read, or so many milliseconds pass in silence. The
-   text is NUL-ended; returns its length. Freed by the caller. */
+/* Reads until the other side closes, `until` was read, or so many milliseconds are over. The text
+   is NUL-ended; returns its length. Freed by the caller. */
 static inline size_t http_read(int fd, char **out, const char *until, int patience_ms)
 {
     size_t length = 0, capacity = 65536;
     char *text = malloc(capacity);
     assert_non_null(text);
     text[0] = '\0';
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const double end = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6 + patience_ms;
     for (;;) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
-        if (poll(&ready, 1, patience_ms) <= 0)
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        const double left = end - (double)now.tv_sec * 1e3 - (double)now.tv_nsec * 1e-6;
+        if (left <= 0.0 || poll(&ready, 1, (int)left + 1) <= 0)
             break;
         if (length + 32768 > capacity) {
             capacity *= 2;

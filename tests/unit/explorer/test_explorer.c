@@ -243,7 +243,8 @@ static void test_events(void **unused)
 {
     (void)unused;
     char *text;
-    start_with(false, "", NULL);
+    const vvi_limits limits = {256, 2, 10, 120, 30, 0.5, 0.1, 2000, 500};
+    start_with(false, "", &limits);
     const int fd = http_connect();
     const char *request = "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
     http_send(fd, request, strlen(request));
@@ -252,8 +253,12 @@ static void test_events(void **unused)
     assert_null(strstr(text, "event: runs"));
     free(text);
     put_run("f-6", 1.0, 0.1, "running"); /* another process would write so */
-    http_read(fd, &text, "}}", 5000);
+    http_read(fd, &text, "\"gone\":", 5000);
+    assert_non_null(strstr(text, "\"id\":\"f-6\""));
     assert_null(strstr(text, "\"id\":\"a-1\"")); /* only what changed */
+    free(text);
+    http_read(fd, &text, "\n:\n\n", 5000); /* a sign of life */
+    assert_non_null(strstr(text, ":\n\n"));
     free(text);
     put_run("f-6", 2.0, 0.2, "running");
     put_accuracy("f-6", 0.25);
@@ -273,7 +278,7 @@ static void test_a_crowd(void **unused)
     (void)unused;
     enum { CROWD = 200 };
     static int fds[CROWD];
-    const vvi_limits limits = {40, 2, 10, 120, 30, 15, 2000, 500};
+    const vvi_limits limits = {40, 2, 10, 120, 30, 15, 1, 2000, 500};
     const char *request = "GET /api/runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     int served = 0, refused = 0;
     start_with(false, "", &limits);
@@ -310,7 +315,7 @@ static void test_a_crowd(void **unused)
 static void test_asking_too_often(void **unused)
 {
     (void)unused;
-    const vvi_limits limits = {256, 2, 10, 120, 30, 15, 5, 0.001};
+    const vvi_limits limits = {256, 2, 10, 120, 30, 15, 1, 5, 0.001};
     start_with(false, "", &limits);
     for (int i = 0; i < 5; i++)
         http_get(200, "/api/prices", NULL);
@@ -320,7 +325,7 @@ static void test_asking_too_often(void **unused)
 static void test_slow_clients(void **unused)
 {
     (void)unused;
-    const vvi_limits limits = {256, 2, 0.5, 120, 30, 15, 2000, 500};
+    const vvi_limits limits = {256, 2, 0.5, 120, 30, 15, 0.1, 2000, 500};
     char *answer;
     start_with(false, "", &limits);
     const int head = http_connect(), body = http_connect();
@@ -376,7 +381,8 @@ static void test_garbage(void **unused)
         long_head,
         long_target,
     };
-    start_with(false, "", NULL);
+    const vvi_limits limits = {256, 2, 0.2, 120, 0.2, 15, 0.1, 2000, 500};
+    start_with(false, "", &limits);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         char *answer;
         const int fd = http_connect();
