@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <vivace/frontier.h>
 #include <vivace/memory.h>
 
 #include "base/number.h"
@@ -281,9 +282,8 @@ static void add_cell(vv_str *out, const char *text)
     vv_str_add(out, "\"");
 }
 
-static bool csv_row(void *ctx, const vv_run_row *row)
+static void csv_row(vv_str *out, const vv_run_row *row)
 {
-    vv_str *out = ctx;
     for (int i = 0; i < vvi_run_column_count; i++) {
         const void *at = vvi_column_of(row, i);
         char text[40];
@@ -304,21 +304,6 @@ static bool csv_row(void *ctx, const vv_run_row *row)
             vv_str_add(out, *(const bool *)at ? "true" : "false");
         }
     }
-    return true;
-}
-
-static bool csv_method(void *ctx, const vv_run_method *method)
-{
-    list *l = ctx;
-    vv_str_addf(l->out, "%s%s", l->count++ ? " " : "", method->name);
-    return true;
-}
-
-static bool csv_tag(void *ctx, const char *tag)
-{
-    list *l = ctx;
-    vv_str_addf(l->out, "%s%s", l->count++ ? " " : "", tag);
-    return true;
 }
 
 /* "eval/accuracy" of every metric any run has. */
@@ -343,60 +328,63 @@ out:
     return status;
 }
 
-typedef struct metric_cells {
-    const char *name;
-    double last, best;
-} metric_cells;
+typedef struct csv {
+    vv_str *out;
+    const vv_run_table *table;
+    const run_ids *metrics;
+} csv;
 
-static bool csv_eval(void *ctx, const vv_run_eval *eval)
+static void add_words(vv_str *out, char *const *words, int count)
 {
-    metric_cells *m = ctx;
-    const size_t label = strlen(eval->label);
-    if (strncmp(m->name, eval->label, label) != 0 || m->name[label] != '/' ||
-        strcmp(m->name + label + 1, eval->metric) != 0)
-        return true;
-    m->last = eval->value;
-    if (isnan(m->best) || (eval->higher_is_better ? eval->value > m->best : eval->value < m->best))
-        m->best = eval->value;
-    return true;
+    for (int i = 0; i < count; i++)
+        vv_str_addf(out, "%s%s", i ? " " : "", words[i]);
 }
 
-static vv_status csv_line(vv_run_store *store, const char *id, const run_ids *metrics, vv_str *out)
+static void add_number(vv_str *out, double value)
 {
-    list l = {.out = out};
-    VV_TRY(vv_run_store_get(store, id, csv_row, out));
+    char text[40];
     vv_str_add(out, ",");
-    VV_TRY(vv_run_store_methods(store, id, csv_method, &l));
-    vv_str_add(out, ",");
-    l = (list){.out = out};
-    VV_TRY(vv_run_store_tags(store, id, csv_tag, &l));
-    for (int i = 0; i < metrics->count; i++) {
-        metric_cells m = {metrics->items[i], (double)NAN, (double)NAN};
-        char text[40];
-        VV_TRY(vv_run_store_evals(store, id, csv_eval, &m));
-        vv_str_addf(out, ",%s", isfinite(m.last) ? vvi_number_text(m.last, text, sizeof text) : "");
-        vv_str_addf(out, ",%s", isfinite(m.best) ? vvi_number_text(m.best, text, sizeof text) : "");
+    vv_str_add(out, isfinite(value) ? vvi_number_text(value, text, sizeof text) : "");
+}
+
+static bool csv_line(void *ctx, const vv_run_row *row)
+{
+    const csv *c = ctx;
+    const vv_run_light *run = vv_run_table_find(c->table, row->id);
+    if (!run) /* it came in between */
+        return true;
+    csv_row(c->out, row);
+    vv_str_add(c->out, ",");
+    add_words(c->out, run->methods, run->method_count);
+    vv_str_add(c->out, ",");
+    add_words(c->out, run->tags, run->tag_count);
+    for (int i = 0; i < c->metrics->count; i++) {
+        const vv_run_metric *m = vv_run_light_metric(run, c->metrics->items[i]);
+        add_number(c->out, m ? m->final : (double)NAN);
+        add_number(c->out, m ? m->best : (double)NAN);
     }
-    vv_str_add(out, "\n");
-    return vv_str_status(out);
+    vv_str_add(c->out, "\n");
+    return true;
 }
 
 vv_status vv_run_store_export_csv(vv_run_store *store, vv_str *out)
 {
-    run_ids ids = {NULL, 0, VV_OK}, metrics = {NULL, 0, VV_OK};
+    run_ids metrics = {NULL, 0, VV_OK};
+    vv_run_table *table = NULL;
     vv_status status;
-    VV_GO(read_ids(store, &ids));
     VV_GO(metric_names(store, &metrics));
+    VV_GO(vv_run_table_read(&table, store));
     for (int i = 0; i < vvi_run_column_count; i++)
         vv_str_addf(out, "%s%s", i ? "," : "", vvi_run_columns[i].name);
     vv_str_add(out, ",methods,tags");
     for (int i = 0; i < metrics.count; i++)
         vv_str_addf(out, ",metrics.%s,best.%s", metrics.items[i], metrics.items[i]);
     vv_str_add(out, "\n");
-    for (int i = 0; i < ids.count; i++)
-        VV_GO(csv_line(store, ids.items[i], &metrics, out));
+    csv each = {out, table, &metrics};
+    VV_GO(vv_run_store_each(store, csv_line, &each));
+    status = vv_str_status(out);
 out:
-    free_ids(&ids);
+    vv_run_table_free(table);
     free_ids(&metrics);
     return status;
 }
