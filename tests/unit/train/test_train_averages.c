@@ -125,10 +125,11 @@ static void schedule_free(void **unused)
 static void resuming(void **unused)
 {
     (void)unused;
-    static const char *const optimizers[] = {"schedule_free_sgd", "schedule_free_adamw", "muon"};
+    static const char *const optimizers[] = {"schedule_free_sgd", "schedule_free_adamw", "muon",
+                                             "normuon", "soap"};
     static const vv_callback_desc stopper =
         MW_CALLBACK("stopper", VV_EVENT_BIT(VV_EVENT_BATCH_END), mw_interrupt);
-    for (int k = 0; k < 3; k++) {
+    for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++) {
         mw_data d;
         mw_weights ends[2];
         char path[256];
