@@ -205,7 +205,8 @@ static vv_status run_grad(const vv_call *call)
     double *dk = j.ratio + j.keys, *dv = dk + count;
     for (j.n = 0; j.n < j.batch; j.n++) {
         for (int64_t head = 0; head < j.kv_heads; head++) {
-            memset(dk, 0, 2 * (size_t)count * sizeof *dk);
+            if (count > 0)
+                memset(dk, 0, 2 * (size_t)count * sizeof *dk);
             for (j.h = head * group; j.h < (head + 1) * group; j.h++)
                 for (int64_t query = 0; query < j.queries; query++)
                     grad_row(&j, query, dk, dv);
