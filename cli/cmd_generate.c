@@ -56,17 +56,27 @@ static vv_status take_settings(settings *s, cli_args *args)
 }
 
 typedef struct stream {
+    const char *prompt; /* NULL once it has been printed */
     const vv_tokenizer *tokenizer;
     int32_t end;
     int64_t count;
     bool quiet;
 } stream;
 
+/* Not before the first token has come: what cannot work prints nothing. */
+static void print_prompt(stream *s)
+{
+    if (s->prompt)
+        fputs(s->prompt, stdout);
+    s->prompt = NULL;
+}
+
 static bool print_token(void *ctx, int32_t token)
 {
     stream *s = ctx;
     const void *bytes;
     size_t count;
+    print_prompt(s);
     if (token == s->end)
         return true;
     s->count++;
@@ -104,7 +114,7 @@ static vv_status generate(cli_loaded *l, const settings *s, bool json)
     VV_TRY(vv_generate_tokenizer(&tokenizer, s->tokenizer[0] ? s->tokenizer
                                              : set           ? set->tokenizer
                                                              : NULL, state->model));
-    stream told = {tokenizer, vv_tokenizer_end(tokenizer), 0, json};
+    stream told = {json ? NULL : s->prompt, tokenizer, vv_tokenizer_end(tokenizer), 0, json};
     opts.tokens = s->tokens;
     opts.temperature = s->temperature;
     opts.top_k = s->top_k;
@@ -115,12 +125,10 @@ static vv_status generate(cli_loaded *l, const settings *s, bool json)
     opts.precision = (vv_precision)s->precision;
     opts.told = print_token;
     opts.ctx = &told;
-    if (!json)
-        fputs(s->prompt, stdout);
     double start = vv_clock();
     vv_status status = vv_generate_text(state->model, tokenizer, s->prompt, &opts, &text);
     double seconds = vv_clock() - start;
-    if (!json)
+    if (!json && !told.prompt)
         puts("");
     if (status == VV_OK && json)
         status = report(s, &text, &told, seconds);
