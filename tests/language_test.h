@@ -277,6 +277,67 @@ static inline void language_golden(vv_model *model, const char *weights_path,
     free(names);
 }
 
+/* The weights of `path` load strictly too from a file where names lack `cut` in front, end with
+   endings[2k + 1] for endings[2k], and with tensors that the model does not have (`more`,
+   NULL-ended); the output for `tokens` is the same. */
+static inline void language_other_names(vv_model *model, const char *path, const char *cut,
+                                        const char *const *endings, const char *const *more,
+                                        vv_tensor *tokens)
+{
+    char dir[] = "/tmp/vivace-test-XXXXXX", other_path[64], name[256];
+    const int64_t shape[] = {2, 3};
+    vv_safetensors *file = NULL, *other = NULL;
+    vv_safetensors_writer *writer = NULL;
+    vv_tensor *tensor = NULL;
+    int loaded, again;
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(other_path, sizeof other_path, "%s/other.safetensors", dir);
+    assert_ok(vv_safetensors_open(&file, path));
+    assert_ok(vv_safetensors_writer_new(&writer));
+    for (int i = 0; i < vv_safetensors_count(file); i++) {
+        const char *old = vv_safetensors_name(file, i);
+
+        snprintf(name, sizeof name, "%s",
+                 strncmp(old, cut, strlen(cut)) ? old : old + strlen(cut));
+        for (int k = 0; endings[k]; k += 2) {
+            const size_t n = strlen(name), m = strlen(endings[k]);
+            if (n > m && !strcmp(name + n - m, endings[k]))
+                snprintf(name + n - m, sizeof name - (n - m), "%s", endings[k + 1]);
+        }
+        assert_ok(vv_tensor_clone(&tensor, vv_safetensors_tensor(file, i)));
+        assert_ok(vv_safetensors_add(writer, name, tensor));
+        vv_tensor_free(tensor);
+    }
+    for (int i = 0; more[i]; i++) {
+        assert_ok(vv_tensor_new(&tensor, VV_F32, 2, shape));
+        assert_ok(vv_safetensors_add(writer, more[i], tensor));
+        vv_tensor_free(tensor);
+    }
+    assert_ok(vv_safetensors_write(writer, other_path));
+    vv_safetensors_writer_free(writer);
+    assert_ok(vv_model_load(model, file, true, NULL, NULL, &loaded));
+
+    vv_tensor *want = language_output(model->net, tokens);
+
+    vv_param_fill_normal(vv_module_param(vv_module_find(model->net,
+                                                        vv_module_language(model->net)->tokens),
+                                         "weight"), 1.0, 1, "other");
+    assert_ok(vv_safetensors_open(&other, other_path));
+    assert_ok(vv_model_load(model, other, true, NULL, NULL, &again));
+    assert_int_equal(again, loaded);
+
+    vv_tensor *got = language_output(model->net, tokens);
+
+    assert_memory_equal(got->data, want->data, want->bytes);
+    vv_tensor_free(got);
+    vv_tensor_free(want);
+    vv_safetensors_close(file);
+    vv_safetensors_close(other);
+    unlink(other_path);
+    rmdir(dir);
+}
+
 /* What vv_export_safetensors writes of the weights in `path` is what the other program saved. */
 static inline void language_export_is(vv_model *model, const char *path)
 {

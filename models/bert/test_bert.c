@@ -291,6 +291,30 @@ static void hugging_face(void **state)
     vv_model_free(model);
 }
 
+/* As the first BERTs' files are: gamma and beta, the pre-training heads, ids of positions. */
+static void older_files(void **state)
+{
+    (void)state;
+    const char *const endings[] = {"LayerNorm.weight", "LayerNorm.gamma", "LayerNorm.bias",
+                                   "LayerNorm.beta", NULL};
+    const char *const masked_more[] = {
+        "bert.embeddings.position_ids", "cls.seq_relationship.weight", "bert.pooler.dense.weight",
+        "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", NULL};
+    const char *const class_more[] = {"cls.predictions.transform.dense.weight",
+                                      "embeddings.position_ids", NULL};
+    const vv_sample_spec masked = token_spec(9, 41), classes = class_spec(9, 3, 41);
+    vv_tensor *tokens = random_tokens(1, 9, 41, 1);
+    vv_model *model = model_make(&vv_model_bert, small, &masked);
+
+    language_other_names(model, HERE "bert_mlm_hf.safetensors", "", endings, masked_more, tokens);
+    vv_model_free(model);
+    model = model_make(&vv_model_bert, small, &classes);
+    language_other_names(model, HERE "bert_class_hf.safetensors", "bert.", endings, class_more,
+                         tokens);
+    vv_model_free(model);
+    vv_tensor_free(tokens);
+}
+
 static void descriptor(void **state)
 {
     (void)state;
@@ -311,6 +335,7 @@ int main(void)
         cmocka_unit_test(numbers),
         cmocka_unit_test(bad_input),
         cmocka_unit_test(hugging_face),
+        cmocka_unit_test(older_files),
         cmocka_unit_test(descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

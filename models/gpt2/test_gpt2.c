@@ -220,6 +220,21 @@ static void hugging_face(void **state)
     vv_model_free(model);
 }
 
+/* As the files of the first GPT-2s are: no "transformer.", masks, the head once more. */
+static void older_files(void **state)
+{
+    (void)state;
+    const char *const endings[] = {NULL};
+    const char *const more[] = {"h.0.attn.bias", "h.1.attn.masked_bias", "lm_head.weight", NULL};
+    const vv_sample_spec spec = token_spec(10, 37);
+    vv_model *model = model_make(&vv_model_gpt2, small, &spec);
+    vv_tensor *tokens = random_tokens(1, 10, 37, 1);
+
+    language_other_names(model, HERE "/gpt2_hf.safetensors", "transformer.", endings, more, tokens);
+    vv_tensor_free(tokens);
+    vv_model_free(model);
+}
+
 static void descriptor(void **state)
 {
     (void)state;
@@ -238,6 +253,7 @@ int main(void)
         cmocka_unit_test(residual_is_the_block),
         cmocka_unit_test(bad_input),
         cmocka_unit_test(hugging_face),
+        cmocka_unit_test(older_files),
         cmocka_unit_test(descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
