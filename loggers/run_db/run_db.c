@@ -73,9 +73,14 @@ static vv_status open_logger(vv_logger *logger, const char *run_dir, bool resume
                                         "(-Dsqlite=enabled), or leave run_db out");
     if (!opts->db[0] && !run_dir)
         return vv_fail(VV_EINVAL, "db must be given: the run has no folder to put runs.db beside");
-    if (run_dir)
-        VV_TRY(vv_strdup(&self->run_dir, run_dir));
-    return opts->db[0] ? vv_strdup(&self->db, opts->db) : beside(&self->db, run_dir);
+    vv_status status = run_dir ? vv_strdup(&self->run_dir, run_dir) : VV_OK;
+    if (status == VV_OK)
+        status = opts->db[0] ? vv_strdup(&self->db, opts->db) : beside(&self->db, run_dir);
+    if (status != VV_OK) { /* what is not open is not closed */
+        vv_dealloc(self->run_dir);
+        self->run_dir = NULL;
+    }
+    return status;
 }
 
 /* ---- the run's id: made once, then in the run's folder ---- */

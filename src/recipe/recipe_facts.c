@@ -13,13 +13,13 @@ static vv_status add_fields(const vv_desc *desc, const void *opts, const char *p
         vv_str_clear(&key);
         vv_str_clear(&text);
         vv_str_addf(&key, "%s%s", prefix, field->name);
+        VV_GO(vv_str_status(&key)); /* clearing forgets it */
         VV_GO(vv_opts_get(desc, opts, field->name, &text));
         vv_str_add(out, (*count)++ ? "," : "");
         vv_str_add_json(out, vv_str_text(&key));
         vv_str_add(out, ":");
         vv_str_add_json(out, vv_str_text(&text));
     }
-    status = vv_str_status(&key);
 out:
     vv_str_fini(&key);
     vv_str_fini(&text);
