@@ -148,7 +148,10 @@ static vv_status tokenize(const settings *o, const cli_args *args)
     VV_GO(vv_corpus_tokenize(corpus, tokenizer, &how, vv_str_text(&train_path),
                              vv_str_text(&eval_path), &train, &eval));
     const double seconds = vv_clock() - b.start;
-    VV_GO(vv_tokenizer_save(tokenizer, vv_str_text(&copy_path)));
+    status = vv_tokenizer_save(tokenizer, vv_str_text(&copy_path));
+    if (status != VV_OK && status != VV_EUNSUPPORTED) /* BERT's has no such file */
+        goto out;
+    status = VV_OK;
     const int threads = o->threads ? (int)o->threads : vv_threads();
     print_file("train", vv_str_text(&train_path), &train);
     if (info->eval_documents > 0)
