@@ -44,6 +44,11 @@ static bool mark_table(void *ctx, const char *path, vv_module *module)
 static void mark_head(vvi_param_list *list, vv_module *module)
 {
     const vv_language *language = vv_module_language(module);
+    if (language && language->tokens) { /* whatever surgery made of it */
+        const vv_module *table = vv_module_find(module, language->tokens);
+        if (table)
+            mark(list, vv_module_param(table, "weight"), VV_PARAM_TABLE);
+    }
     if (language && language->head) {
         const vv_module *head = vv_module_find(module, language->head);
         if (head)
