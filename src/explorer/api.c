@@ -90,46 +90,6 @@ static int status_of(vv_status failure)
     }
 }
 
-/* ---- open and close ---- */
-
-static bool token_is_plain(const char *token)
-{
-    for (const char *c = token; *c; c++)
-        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-              strchr("._~-", *c)))
-            return false;
-    return strlen(token) <= 256;
-}
-
-vv_status vvi_api_open(vvi_api *api, const char *db, bool write, const char *token)
-{
-    *api = (vvi_api){.write = write};
-    if (!token_is_plain(token))
-        return vv_fail(VV_EINVAL, "the token may have letters, digits and . _ ~ - only, 256 at "
-                                  "most");
-    VV_TRY(vv_strdup(&api->token, token));
-    snprintf(api->cookie, sizeof api->cookie, "vivace_token");
-    VV_TRY(vv_prices_read(&api->prices, NULL));
-    VV_TRY(vv_run_store_open(&api->store, db, false)); /* writing would make one */
-    if (write) {
-        vv_run_store_close(api->store);
-        api->store = NULL;
-        VV_TRY(vv_run_store_open(&api->store, db, true));
-    }
-    return vv_run_table_read(&api->table, api->store);
-}
-
-void vvi_api_close(vvi_api *api)
-{
-    for (int i = 0; i < VVI_KEPT; i++)
-        vvi_body_drop(api->kept[i].body);
-    vv_run_table_free(api->table);
-    vv_run_store_close(api->store);
-    vv_prices_fini(&api->prices);
-    vv_dealloc(api->token);
-    *api = (vvi_api){.write = false};
-}
-
 /* ---- who may ask ---- */
 
 /* In a time that tells nothing about how much of it was right. */
@@ -274,7 +234,7 @@ static vv_status answer_runs(vvi_api *api, const vvi_target *target, vvi_reply *
             !chosen(target, "model", run->row.model) || !chosen(target, "status", run->row.status))
             continue;
         vv_str_add(&text, count++ ? ",\n" : "\n");
-        vvi_add_run(&text, run);
+        vvi_add_run(api, i, &text);
     }
     vv_str_addf(&text, "\n],\"count\":%d,\"revision\":%" PRIu64 "}\n", count,
                 vv_run_table_revision(api->table));
@@ -372,7 +332,7 @@ static vv_status event_text(vvi_api *api, uint64_t since, vv_str *out)
         const vv_run_light *run = vv_run_table_at(api->table, i);
         if (run->revision > since) {
             vv_str_add(out, count++ ? "," : "");
-            vvi_add_run(out, run);
+            vvi_add_run(api, i, out);
         }
     }
     vv_str_add(out, "],\"gone\":[");
@@ -389,6 +349,51 @@ static vv_status event_text(vvi_api *api, uint64_t since, vv_str *out)
 vv_status vvi_api_event(vvi_api *api, uint64_t since, vv_str *out)
 {
     return vv_run_table_revision(api->table) == since ? VV_OK : event_text(api, since, out);
+}
+
+/* ---- open and close ---- */
+
+static bool token_is_plain(const char *token)
+{
+    for (const char *c = token; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+              strchr("._~-", *c)))
+            return false;
+    return strlen(token) <= 256;
+}
+
+vv_status vvi_api_open(vvi_api *api, const char *db, bool write, const char *token)
+{
+    *api = (vvi_api){.write = write};
+    if (!token_is_plain(token))
+        return vv_fail(VV_EINVAL, "the token may have letters, digits and . _ ~ - only, 256 at "
+                                  "most");
+    VV_TRY(vv_strdup(&api->token, token));
+    snprintf(api->cookie, sizeof api->cookie, "vivace_token");
+    VV_TRY(vv_prices_read(&api->prices, NULL));
+    VV_TRY(vv_run_store_open(&api->store, db, false)); /* writing would make one */
+    if (write) {
+        vv_run_store_close(api->store);
+        api->store = NULL;
+        VV_TRY(vv_run_store_open(&api->store, db, true));
+    }
+    VV_TRY(vv_run_table_read(&api->table, api->store));
+    const vvi_target all = {.count = 0};
+    vvi_reply first = {.status = 0}; /* who opens the page shall not wait for it */
+    vv_status status = answer_runs(api, &all, &first);
+    vvi_reply_fini(&first);
+    return status;
+}
+
+void vvi_api_close(vvi_api *api)
+{
+    for (int i = 0; i < VVI_KEPT; i++)
+        vvi_body_drop(api->kept[i].body);
+    vv_run_table_free(api->table);
+    vv_run_store_close(api->store);
+    vv_prices_fini(&api->prices);
+    vv_dealloc(api->token);
+    *api = (vvi_api){.write = false};
 }
 
 /* ---- writing ---- */

@@ -78,7 +78,8 @@ VV_MUST_USE vv_status vvi_target_read(vvi_target *out, const char *text);
 void vvi_target_fini(vvi_target *target);
 const char *vvi_target_get(const vvi_target *target, const char *key); /* NULL = not given */
 
-void vvi_add_run(vv_str *out, const vv_run_light *run);
+/* Run i of the table, as lists have it. */
+void vvi_add_run(vvi_api *api, int i, vv_str *out);
 VV_MUST_USE vv_status vvi_run_detail(vvi_api *api, const vv_run_light *run, vv_str *out);
 VV_MUST_USE vv_status vvi_frontier_answer(vvi_api *api, const vvi_target *target, vv_str *out);
 

@@ -38,6 +38,7 @@ void vvi_entry_free(vvi_entry *entry)
     free_words(entry->run.tags, entry->run.tag_count);
     vv_dealloc(entry->run.metrics);
     vv_dealloc(entry->texts);
+    vv_str_fini(&entry->kept);
     vv_dealloc(entry);
 }
 
@@ -362,6 +363,15 @@ int vv_run_table_count(const vv_run_table *table)
 const vv_run_light *vv_run_table_at(const vv_run_table *table, int i)
 {
     return &table->starts[i]->run;
+}
+
+vv_str *vvi_table_kept(vv_run_table *table, int i)
+{
+    vvi_entry *entry = table->starts[i];
+    if (entry->kept_revision != entry->run.revision)
+        vv_str_clear(&entry->kept);
+    entry->kept_revision = entry->run.revision;
+    return &entry->kept;
 }
 
 const vv_run_light *vv_run_table_find(const vv_run_table *table, const char *id)

@@ -10,6 +10,8 @@ typedef struct vvi_entry {
     vv_run_light run;
     char *texts; /* of the row */
     bool fresh;  /* not yet in the table: its parts are to be read */
+    vv_str kept; /* a text that a user of the table keeps with the run ... */
+    uint64_t kept_revision; /* ... made at this revision of the run */
 } vvi_entry;
 typedef struct vvi_gone {
     char *id;
@@ -31,6 +33,8 @@ struct vv_run_table {
     int name_count;
 };
 
+/* The text kept with run i in order of start: "" if none was, or the run changed since. */
+vv_str *vvi_table_kept(vv_run_table *table, int i);
 void vvi_entry_free(vvi_entry *entry);
 vvi_entry *vvi_table_entry(const vv_run_table *table, const char *id);
 /* Methods, metrics and group of the fresh ones among entries sorted by id or not. */
