@@ -48,9 +48,18 @@ bool vv_run_store_available(void)
 #if VVI_HAVE_SQLITE
 #include <sqlite3.h>
 
+/* Statements that were used lately: to compile one takes longer than to run it for one run. */
+enum { KEPT_STATEMENTS = 24 };
+typedef struct kept_statement {
+    sqlite3_stmt *stmt;
+    bool busy;
+} kept_statement;
+
 struct vv_run_store {
     sqlite3 *db;
     char *path;
+    kept_statement kept[KEPT_STATEMENTS];
+    int next; /* to give way */
 };
 struct vvi_sql {
     vv_run_store *store;
@@ -116,6 +125,42 @@ static int bind_all(sqlite3_stmt *stmt, const char *kinds, va_list list)
     return code;
 }
 
+/* One that is kept and not in use, else a new one. */
+static int statement(sqlite3_stmt **out, vv_run_store *store, const char *sql)
+{
+    for (int i = 0; i < KEPT_STATEMENTS; i++) {
+        kept_statement *kept = &store->kept[i];
+        if (kept->stmt && !kept->busy && strcmp(sqlite3_sql(kept->stmt), sql) == 0) {
+            kept->busy = true;
+            *out = kept->stmt;
+            return SQLITE_OK;
+        }
+    }
+    const int code = sqlite3_prepare_v2(store->db, sql, -1, out, NULL);
+    for (int i = 0; i < KEPT_STATEMENTS && code == SQLITE_OK && *out; i++) {
+        kept_statement *kept = &store->kept[store->next];
+        store->next = (store->next + 1) % KEPT_STATEMENTS;
+        if (kept->busy)
+            continue;
+        sqlite3_finalize(kept->stmt);
+        *kept = (kept_statement){*out, true};
+        break;
+    }
+    return code;
+}
+
+static void let_go(vv_run_store *store, sqlite3_stmt *stmt)
+{
+    for (int i = 0; i < KEPT_STATEMENTS; i++)
+        if (stmt && store->kept[i].stmt == stmt) {
+            sqlite3_reset(stmt);
+            sqlite3_clear_bindings(stmt);
+            store->kept[i].busy = false;
+            return;
+        }
+    sqlite3_finalize(stmt);
+}
+
 static vv_status prepare(vvi_sql **out, vv_run_store *store, const char *sql, const char *kinds,
                          va_list list)
 {
@@ -123,7 +168,7 @@ static vv_status prepare(vvi_sql **out, vv_run_store *store, const char *sql, co
     *out = NULL;
     VV_TRY(vv_alloc(&s, sizeof *s));
     s->store = store;
-    if (sqlite3_prepare_v2(store->db, sql, -1, &s->stmt, NULL) != SQLITE_OK ||
+    if (statement(&s->stmt, store, sql) != SQLITE_OK ||
         bind_all(s->stmt, kinds, list) != SQLITE_OK) {
         vv_status status = trouble(store);
         vvi_sql_finish(s);
@@ -172,7 +217,7 @@ void vvi_sql_finish(vvi_sql *s)
 {
     if (!s)
         return;
-    sqlite3_finalize(s->stmt);
+    let_go(s->store, s->stmt);
     vv_dealloc(s);
 }
 
@@ -344,6 +389,8 @@ void vv_run_store_close(vv_run_store *store)
 {
     if (!store)
         return;
+    for (int i = 0; i < KEPT_STATEMENTS; i++)
+        sqlite3_finalize(store->kept[i].stmt);
     sqlite3_close_v2(store->db);
     vv_dealloc(store->path);
     vv_dealloc(store);
