@@ -11,7 +11,7 @@ const HINT = 'Select a dot: click it, or go to a chart and use the arrow keys an
 
 export function makeCard(root, app)
 {
-    const card = {root, app, shown: '', series: '', open: new Set(['methods'])};
+    const card = {root, app, shown: '', asked: 0, told: 0, series: '', open: new Set(['methods'])};
     return {update: scene => update(card, scene)};
 }
 
@@ -30,9 +30,11 @@ function update(card, scene)
     if (card.shown === id && root.contains(document.activeElement) &&
         document.activeElement.tagName === 'INPUT')
         return;
+    const turn = ++card.asked;
     loadRun(run).then(detail => {
-        if (app.state.selected !== id)
-            return;
+        if (app.state.selected !== id || turn < card.told)
+            return; /* a later answer was quicker */
+        card.told = turn;
         card.shown = id;
         show(card, scene, dot, {...detail, ...run});
     }).catch(error => {

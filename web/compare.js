@@ -21,8 +21,11 @@ function chosen(app, scene)
     return first.length === 1 && base && base !== first[0] ? [base, ...first] : first;
 }
 
+const turns = new WeakMap(); /* pane -> how often it was drawn */
+
 async function update(root, app, scene)
 {
+    const turn = turns.set(root, (turns.get(root) || 0) + 1).get(root);
     const ids = chosen(app, scene);
     if (ids.length < 2) {
         fillWhenNew(root, '', () => el('p.hint', {}, 'Put runs into the comparison: “Compare” in a run’s card, the boxes of the table, ' +
@@ -36,8 +39,8 @@ async function update(root, app, scene)
         fillWhenNew(root, error.message, () => el('p.problem', {role: 'alert'}, error.message));
         return;
     }
-    if (chosen(app, app.scene).join() !== ids.join())
-        return; /* others were chosen meanwhile */
+    if (turn !== turns.get(root))
+        return; /* asked again meanwhile */
     const dots = ids.map(id => scene.all.find(d => d.run.id === id));
     const row = (label, cells, key) => el('tr', {'data-key': key}, el('th', {scope: 'row'}, label),
         cells.map(c => el('td', {}, c)));

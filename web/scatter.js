@@ -28,7 +28,7 @@ export function makeScatter(axis, app)
         root,
         update: scene => draw(plot, scene),
         hover: () => drawOver(plot),
-        places: () => plot.places.map(p => ({id: p.dot.run.id, key: p.dot.key, x: p.x, y: p.y})),
+        places: () => plot.places.map(p => ({id: p.dot.run.id, x: p.x, y: p.y, front: p.dot.front[axis]})),
     };
 }
 

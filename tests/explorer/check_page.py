@@ -17,6 +17,7 @@ import tempfile
 import time
 import urllib.parse
 
+sys.dont_write_bytecode = True  # the source stays as it is
 from page_runs import make_runs, write_runs
 
 try:
@@ -38,8 +39,8 @@ PATIENCE = 120  # seconds; a busy machine is slow, and nothing here is about spe
 class Server:
     """`PROGRAM explore` over a store."""
 
-    def __init__(self, program, db):
-        self.process = subprocess.Popen([program, "explore", "--db", db, "--port", "0", "--no-browser"],
+    def __init__(self, program, db, *options):
+        self.process = subprocess.Popen([program, "explore", "--db", db, "--port", "0", "--no-browser", *options],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.url = self.process.stdout.readline().strip()
         if not self.url:
@@ -168,6 +169,21 @@ def load(page, source, runs):
     for axis in ("time", "cost"):
         seen = {p["id"] for p in page.places(axis)}
         assert seen == {r["id"] for r in good}, seen ^ {r["id"] for r in good}
+
+
+def frontier(page, source, runs):
+    """The page and /api/frontier, written apart, see the same frontier."""
+    for model, metric in (("resnet9", "eval/accuracy"), ("mlp", "eval/cross_entropy")):
+        query = "dataset=fashion_mnist&model=%s&metric=%s" % (model, metric)
+        page.open("?" + query)
+        for axis in ("time", "cost"):
+            said = page.browser.execute_async_script(
+                "const done = arguments[1]; fetch(arguments[0]).then(r => r.json()).then(done);",
+                "/api/frontier?x=%s&%s" % (axis, query))
+            told = {p["id"] for p in said["points"] if p["frontier"]}
+            seen = {p["id"] for p in page.places(axis) if p["front"]}
+            assert seen == told and len(told) > 1, (axis, seen ^ told)
+            assert said["fit"] and said["higher_is_better"] == (metric == "eval/accuracy"), said["fit"]
 
 
 def filters(page, source, runs):
@@ -356,13 +372,53 @@ def live(page, source, runs):
         page.wait("movement", lambda: seconds_of(page.text('#card [data-key="time"]') or "0 s") > before)
         assert "not ranked" in page.run("return document.getElementById('live').textContent"), "a running run has a rank"
         assert training.wait(PATIENCE) == 0
-        page.wait("its end", lambda: page.text("#card .status") == "done")
+        try:
+            page.wait("its end", lambda: page.text("#card .status") == "done")
+        except AssertionError:
+            print("check_page: the page: %r; the server: %r" % (page.text("#card .id"), page.browser.execute_async_script(
+                "const done = arguments[1]; fetch('/api/runs/' + arguments[0]).then(r => r.json())"
+                ".then(r => done([r.status, r.seen, r.ended, r.progress]));", first["id"])))
+            raise
         assert first["id"] == page.query()["selected"][0]
         assert page.run("return window.stillHere"), "the page was loaded again"
     finally:
         if training.poll() is None:
             training.kill()
             training.wait()
+
+
+def notes(page, program, runs):
+    """With --write a tag and a note are kept, and the filter knows the tag; without, the refusal is told."""
+    page.open("?selected=" + runs[0]["id"])
+
+    def attempt(on, label, button, text):
+        on.wait("the card", lambda: on.text("#card-command"))
+        on.run("const i = document.querySelector(`#card input[aria-label=\"${arguments[0]}\"]`); i.value = arguments[2];"
+                 "[...document.querySelectorAll('#card button')].find(b => b.textContent === arguments[1]).click();",
+                 label, button, text)
+
+    attempt(page, "New tag", "Tag", "fine")
+    page.wait("a refusal", lambda: "--write" in page.text("#card"))
+    page.browser.get_log("browser")  # the browser tells of the 403 too
+    page.keep_requests()
+    server = Server(program, page.db, "--write")
+    try:
+        writer = Page(page.browser, server.url)
+        writer.open("?selected=" + runs[0]["id"])
+        attempt(writer, "New tag", "Tag", "fine")
+        writer.wait("the tag", lambda: writer.text('#facet-tag input[data-value="fine"]') is not None)
+        attempt(writer, "Note", "Keep note", "<b>not markup</b>")
+        writer.wait("the note", lambda: writer.run(
+            "const i = document.querySelector('#card input[aria-label=Note]'); return i && i.value") == "<b>not markup</b>")
+        writer.click('#facet-tag input[data-value="fine"]')
+        assert writer.shown() == 1
+        writer.check_quiet()
+        writer.browser.get("about:blank")
+    finally:
+        server.stop()
+    said = subprocess.run([program, "runs", "show", runs[0]["id"], "--db", page.db], capture_output=True, text=True)
+    assert "fine" in said.stdout and "<b>not markup</b>" in said.stdout, said.stdout
+    page.browser.get_log("browser")
 
 
 def gone(page, server):
@@ -448,13 +504,15 @@ def main():
     try:
         page = Page(browser, server.url)
         page.folder, page.downloads, page.db, page.program = folder, folder, db, program
-        for check in (logic, load, filters, card, share, keyboard, table, compare, others, live):
+        for check in (logic, load, frontier, filters, card, share, keyboard, table, compare, others, live):
             check(page, source, runs)
             page.check_quiet()
             print("check_page: %s: %s" % (check.__name__, " ".join(check.__doc__.split())), flush=True)
         if len(sys.argv) > 3:
             pictures(page, sys.argv[3])
+        notes(page, program, runs)
         gone(page, server)
+        print("check_page: notes and tags are written where they may be; a server that leaves is told", flush=True)
         speed(browser, program, folder, 10000)
     finally:
         if server.process.poll() is None:
