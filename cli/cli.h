@@ -18,7 +18,7 @@ typedef struct cli_verb {
 
 extern const cli_verb cli_train, cli_check, cli_eval, cli_predict, cli_list, cli_describe,
     cli_bench, cli_data, cli_compare, cli_export, cli_checkpoint, cli_runs, cli_sweep,
-    cli_generate, cli_explore;
+    cli_generate, cli_explore, cli_recommend;
 const cli_verb *cli_verb_find(const char *name);
 
 /* Arguments of a verb, sorted: options the verb knows, key=value overrides, plain words. */

@@ -15,7 +15,7 @@ static const cli_verb *const verbs[] = {&cli_train,   &cli_check, &cli_eval,
                                         &cli_predict, &cli_list,  &cli_describe,
                                         &cli_bench,   &cli_data,  &cli_compare,
                                         &cli_export,  &cli_checkpoint, &cli_runs, &cli_sweep,
-                                        &cli_generate, &cli_explore};
+                                        &cli_generate, &cli_explore, &cli_recommend};
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 static const char *verb_at(const void *ctx, int i)

@@ -27,6 +27,7 @@
 #include <vivace/optim.h>
 #include <vivace/prices.h>
 #include <vivace/recipe.h>
+#include <vivace/recommend.h>
 #include <vivace/registry.h>
 #include <vivace/rng.h>
 #include <vivace/run_store.h>
