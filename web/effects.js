@@ -46,8 +46,8 @@ function ratio(r)
 {
     if (!r.n)
         return '–';
-    const short = v => (Number.isFinite(v) ? `${Number(v.toPrecision(3))}×` : '–');
-    return r.n > 1 ? `${short(r.mean)} [${short(r.low)}, ${short(r.high)}]` : short(r.mean);
+    const short = v => (Number.isFinite(v) ? String(Number(v.toPrecision(3))) : '–');
+    return r.n > 1 ? `${short(r.mean)}× [${short(r.low)}, ${short(r.high)}]` : `${short(r.mean)}×`;
 }
 
 /* Left of the middle the method saves. */

@@ -380,7 +380,8 @@ function drawSaving(plot, context, place)
     const text = `${value} – ${saving.short}`;
     const width = context.measureText(text).width + 14;
     const left = Math.min(Math.max(place.x + 12, MARGIN.left), plot.w - MARGIN.right - width);
-    const top = place.y + 12 > plot.h - MARGIN.bottom - 22 ? place.y - 34 : place.y + 12;
+    const above = y > place.y + 2 || place.y + 12 > plot.h - MARGIN.bottom - 22; /* off the line */
+    const top = above && place.y > 48 ? place.y - 34 : place.y + 12;
     context.fillStyle = plot.colours.panel;
     context.fillRect(left, top, width, 22);
     context.fillStyle = plot.colours.ink;

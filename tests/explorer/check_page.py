@@ -470,19 +470,32 @@ def speed(browser, program, folder, count):
         server.stop()
 
 
-def pictures(page, folder):
-    """Two screenshots for docs/."""
-    page.browser.set_window_size(1400, 900)
-    for name, query in (("explorer_frontier", "?theme=dark"), ("explorer_table", "?view=effects&theme=light")):
-        page.open(query)
-        if name == "explorer_frontier":
-            page.run("document.getElementById('plot-time').focus()")
-            ActionChains(page.browser).send_keys(Keys.HOME).send_keys("f").send_keys("f").send_keys("f").send_keys(
-                Keys.ENTER).perform()
-            page.wait("the card", lambda: page.text("#card-name"))
-            page.run("document.activeElement.blur()")
-        time.sleep(0.5)
-        page.browser.save_screenshot(os.path.join(folder, name + ".png"))
+def pictures(browser, program, source, folder):
+    """Two screenshots for docs/: of the collection of real runs if it is there, else of made-up ones."""
+    real = os.path.join(source, "docs/results/collection.json")
+    path, db = os.path.join(folder, "shown.json"), os.path.join(folder, "shown.db")
+    if os.path.exists(real):
+        path = real
+    else:
+        write_runs(make_runs(400), path)
+    subprocess.run([program, "runs", "import", path, "--db", db], check=True, stdout=subprocess.DEVNULL)
+    server = Server(program, db)
+    try:
+        page = Page(browser, server.url)
+        browser.set_window_size(1400, 960)
+        page.open("?theme=dark")
+        front = sorted((p for p in page.places("time") if p["front"]), key=lambda p: p["x"])
+        page.open("?theme=dark&selected=" + front[max(0, len(front) - 4)]["id"])
+        page.wait("the card", lambda: page.text("#card-name"))
+        time.sleep(1)
+        browser.save_screenshot(os.path.join(sys.argv[3], "explorer_frontier.png"))
+        page.open("?view=effects&theme=light")
+        time.sleep(1)
+        browser.save_screenshot(os.path.join(sys.argv[3], "explorer_effects.png"))
+        browser.get("about:blank")
+        browser.get_log("performance")
+    finally:
+        server.stop()
 
 
 def main():
@@ -508,12 +521,12 @@ def main():
             check(page, source, runs)
             page.check_quiet()
             print("check_page: %s: %s" % (check.__name__, " ".join(check.__doc__.split())), flush=True)
-        if len(sys.argv) > 3:
-            pictures(page, sys.argv[3])
         notes(page, program, runs)
         gone(page, server)
         print("check_page: notes and tags are written where they may be; a server that leaves is told", flush=True)
         speed(browser, program, folder, 10000)
+        if len(sys.argv) > 3:
+            pictures(browser, program, source, folder)
     finally:
         if server.process.poll() is None:
             server.process.kill()
