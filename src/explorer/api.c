@@ -1,4 +1,4 @@
-/* api.c - from a request to a reply: who may ask, what there is, what it says. */
+/* api.c - from a request to a reply: what there is, what it says. */
 #include "explorer/api.h"
 
 #include <inttypes.h>
@@ -63,7 +63,7 @@ static vv_status say(vvi_reply *reply, int status, const char *type, vv_str *tex
 }
 
 /* {"error": sentence} */
-static vv_status refuse(vvi_reply *reply, int status, const char *sentence)
+vv_status vvi_refuse(vvi_reply *reply, int status, const char *sentence)
 {
     vv_str text = {0};
     vv_str_add(&text, "{\"error\":");
@@ -90,78 +90,6 @@ static int status_of(vv_status failure)
     }
 }
 
-/* ---- who may ask ---- */
-
-/* In a time that tells nothing about how much of it was right. */
-static bool token_matches(const vvi_api *api, const char *text, size_t length)
-{
-    const size_t wanted = strlen(api->token);
-    unsigned char wrong = length != wanted;
-    for (size_t i = 0; i < wanted; i++)
-        wrong |= (unsigned char)(api->token[i] ^ (i < length ? text[i] : 0));
-    return wrong == 0;
-}
-
-static bool cookie_matches(const vvi_api *api, const char *cookies)
-{
-    const size_t name = strlen(api->cookie);
-    for (const char *at = cookies; at && *at;) {
-        at += strspn(at, "; ");
-        const size_t length = strcspn(at, ";");
-        if (length > name && strncmp(at, api->cookie, name) == 0 && at[name] == '=' &&
-            token_matches(api, at + name + 1, length - name - 1))
-            return true;
-        at += length;
-    }
-    return false;
-}
-
-/* Pages of other sites may make a browser ask this machine under a name of theirs. */
-static bool names_this_machine(const char *host)
-{
-    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
-    if (!host)
-        return true;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const size_t length = strlen(names[i]);
-        if (strncmp(host, names[i], length) == 0 && (host[length] == '\0' || host[length] == ':'))
-            return true;
-    }
-    return false;
-}
-
-static vv_status needs_token(vvi_reply *reply)
-{
-    return refuse(reply, 401, "a token is needed: open the address with ?token=... once, or send "
-                              "the header Authorization: Bearer ...");
-}
-
-/* *go = whether the request is to be answered; else the reply is made. */
-static vv_status check_caller(vvi_api *api, const vvi_request *request, const vvi_target *target,
-                              vvi_reply *reply, bool *go)
-{
-    *go = false;
-    if (api->local && !names_this_machine(request->host))
-        return refuse(reply, 403, "this server answers to localhost and 127.0.0.1 only");
-    *go = true;
-    if (!api->token[0])
-        return VV_OK;
-    const char *header = request->authorization, *given = vvi_target_get(target, "token");
-    if (header && strncmp(header, "Bearer ", 7) == 0 &&
-        token_matches(api, header + 7, strlen(header + 7)))
-        return VV_OK;
-    if (cookie_matches(api, request->cookie))
-        return VV_OK;
-    *go = false;
-    if (!given || !token_matches(api, given, strlen(given)))
-        return needs_token(reply);
-    vv_str_addf(&reply->cookie, "%s=%s; HttpOnly; SameSite=Strict; Path=/", api->cookie,
-                api->token);
-    VV_TRY(vv_str_status(&reply->cookie));
-    *go = true;
-    return VV_OK;
-}
-
 /* ---- reading ---- */
 
 static vv_status answer_file(vvi_reply *reply, const char *name)
@@ -183,7 +111,7 @@ static vv_status answer_file(vvi_reply *reply, const char *name)
     while (file->name && strcmp(file->name, name) != 0)
         file++;
     if (!file->name)
-        return refuse(reply, 404, "there is no such page here");
+        return vvi_refuse(reply, 404, "there is no such page here");
     reply->type = "application/octet-stream";
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const size_t length = strlen(name), ending = strlen(types[i][0]);
@@ -353,19 +281,10 @@ vv_status vvi_api_event(vvi_api *api, uint64_t since, vv_str *out)
 
 /* ---- open and close ---- */
 
-static bool token_is_plain(const char *token)
-{
-    for (const char *c = token; *c; c++)
-        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-              strchr("._~-", *c)))
-            return false;
-    return strlen(token) <= 256;
-}
-
 vv_status vvi_api_open(vvi_api *api, const char *db, bool write, const char *token)
 {
     *api = (vvi_api){.write = write};
-    if (!token_is_plain(token))
+    if (!vvi_token_is_plain(token))
         return vv_fail(VV_EINVAL, "the token may have letters, digits and . _ ~ - only, 256 at "
                                   "most");
     VV_TRY(vv_strdup(&api->token, token));
@@ -417,30 +336,13 @@ static vv_status set_note(vvi_api *api, const char *id, const json_t *body)
     return vv_run_store_note(api->store, id, note);
 }
 
-/* Another site's page cannot send JSON here without asking first, which nobody answers. */
-static vv_status check_writer(const vvi_api *api, const vvi_request *request, vvi_reply *reply,
-                              bool *go)
-{
-    const char *type = request->content_type, *origin = request->origin;
-    *go = false;
-    if (!api->write)
-        return refuse(reply, 403, "this server only reads; start it with --write");
-    if (origin && (!request->host || strncmp(origin, "http://", 7) != 0 ||
-                   strcmp(origin + 7, request->host) != 0))
-        return refuse(reply, 403, "another site may not write here");
-    if (!type || strncmp(type, "application/json", 16) != 0)
-        return refuse(reply, 415, "send Content-Type: application/json");
-    *go = true;
-    return VV_OK;
-}
-
 static vv_status write_run(vvi_api *api, const char *id, bool tag, const vvi_request *request,
                            vvi_reply *reply)
 {
     const vv_run_light *run;
     json_error_t error;
     bool go;
-    VV_TRY(check_writer(api, request, reply, &go));
+    VV_TRY(vvi_check_writer(api, request, reply, &go));
     if (!go)
         return VV_OK;
     VV_TRY(find_run(api, id, &run));
@@ -474,7 +376,7 @@ static vv_status split_run(const char *path, vv_str *id, char *tail)
 static vv_status not_allowed(vvi_reply *reply, const char *allow)
 {
     reply->allow = allow;
-    return refuse(reply, 405, "this address is not asked in that way");
+    return vvi_refuse(reply, 405, "this address is not asked in that way");
 }
 
 static vv_status answer_get(vvi_api *api, const vvi_request *request, const vvi_target *target,
@@ -503,7 +405,7 @@ static vv_status answer_get(vvi_api *api, const vvi_request *request, const vvi_
         reply->since = from && from <= revision ? from : revision;
         return VV_OK;
     }
-    return refuse(reply, 404, "there is no such address; see /api/openapi.yaml");
+    return vvi_refuse(reply, 404, "there is no such address; see /api/openapi.yaml");
 }
 
 static vv_status answer_api(vvi_api *api, const vvi_request *request, const vvi_target *target,
@@ -548,11 +450,11 @@ static vv_status answer(vvi_api *api, const vvi_request *request, const vvi_targ
     const bool get = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
     const char *path = target->path;
     bool go;
-    VV_TRY(check_caller(api, request, target, reply, &go));
+    VV_TRY(vvi_check_caller(api, request, target, reply, &go));
     if (!go)
         return VV_OK;
     if (request->body_bytes > VVI_BODY_LIMIT)
-        return refuse(reply, 413, "a request's body has at most 65536 bytes");
+        return vvi_refuse(reply, 413, "a request's body has at most 65536 bytes");
     if (strncmp(path, "/api/", 5) == 0)
         return answer_api(api, request, target, reply, get);
     if (!get)
@@ -578,7 +480,7 @@ void vvi_api_answer(vvi_api *api, const vvi_request *request, vvi_reply *reply)
         vvi_body_drop(reply->body);
         reply->body = NULL;
         reply->events = false;
-        if (refuse(reply, status_of(status), vv_error()) != VV_OK)
+        if (vvi_refuse(reply, status_of(status), vv_error()) != VV_OK)
             reply->status = 0;
     }
 }

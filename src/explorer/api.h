@@ -65,6 +65,10 @@ VV_MUST_USE vv_status vvi_api_event(vvi_api *api, uint64_t since, vv_str *out);
 
 /* ---- between its files ---- */
 
+/* The reply {"error": sentence}. */
+VV_MUST_USE vv_status vvi_refuse(vvi_reply *reply, int status, const char *sentence);
+bool vvi_token_is_plain(const char *token);
+
 /* A request's target taken apart: the path and the query's values, decoded. */
 enum { VVI_MAX_ARGS = 32 };
 typedef struct vvi_target {
@@ -78,6 +82,11 @@ VV_MUST_USE vv_status vvi_target_read(vvi_target *out, const char *text);
 void vvi_target_fini(vvi_target *target);
 const char *vvi_target_get(const vvi_target *target, const char *key); /* NULL = not given */
 
+/* *go = whether the request is to be answered, or may write; else the reply is made. */
+VV_MUST_USE vv_status vvi_check_caller(vvi_api *api, const vvi_request *request,
+                                       const vvi_target *target, vvi_reply *reply, bool *go);
+VV_MUST_USE vv_status vvi_check_writer(const vvi_api *api, const vvi_request *request,
+                                       vvi_reply *reply, bool *go);
 /* Run i of the table, as lists have it. */
 void vvi_add_run(vvi_api *api, int i, vv_str *out);
 VV_MUST_USE vv_status vvi_run_detail(vvi_api *api, const vv_run_light *run, vv_str *out);

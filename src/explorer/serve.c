@@ -16,8 +16,6 @@ vv_status vv_explorer_start(vv_explorer **out, const vv_explorer_opts *opts)
 }
 
 #if VVI_HAVE_MICROHTTPD
-#include <arpa/inet.h>
-#include <errno.h>
 #include <math.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -34,6 +32,7 @@ vv_status vv_explorer_start(vv_explorer **out, const vv_explorer_opts *opts)
 #include <vivace/memory.h>
 
 #include "explorer/api.h"
+#include "explorer/listen.h"
 
 enum { ADDRESSES = 64, WAIT_MS = 100 };
 
@@ -411,64 +410,6 @@ static void *serve(void *ctx)
 
 /* ---- start and stop ---- */
 
-typedef union address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-} address;
-
-static vv_status read_address(address *out, socklen_t *bytes, bool *local,
-                              const vv_explorer_opts *opts)
-{
-    const char *host = opts->host && opts->host[0] ? opts->host : "127.0.0.1";
-    if (strcmp(host, "localhost") == 0)
-        host = "127.0.0.1";
-    memset(out, 0, sizeof *out);
-    *local = false;
-    if (opts->port < 0 || opts->port > 65535)
-        return vv_fail(VV_EINVAL, "port %d: a port is 0 (any free one) to 65535", opts->port);
-    if (inet_pton(AF_INET, host, &out->v4.sin_addr) == 1) {
-        out->v4.sin_family = AF_INET;
-        out->v4.sin_port = htons((uint16_t)opts->port);
-        *bytes = sizeof out->v4;
-        *local = ntohl(out->v4.sin_addr.s_addr) >> 24 == 127;
-        return VV_OK;
-    }
-    if (inet_pton(AF_INET6, host, &out->v6.sin6_addr) == 1) {
-        out->v6.sin6_family = AF_INET6;
-        out->v6.sin6_port = htons((uint16_t)opts->port);
-        *bytes = sizeof out->v6;
-        *local = IN6_IS_ADDR_LOOPBACK(&out->v6.sin6_addr);
-        return VV_OK;
-    }
-    return vv_fail(VV_EINVAL, "host %.100s: give an address of this machine, like 127.0.0.1 or "
-                              "0.0.0.0", host);
-}
-
-/* A socket that listens. */
-static vv_status listen_at(int *out, const address *where, socklen_t bytes, int *port)
-{
-    address bound;
-    socklen_t length = sizeof bound;
-    const int one = 1;
-    const int fd = socket(where->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    *out = fd;
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (fd >= 0 && bind(fd, &where->any, bytes) == 0 && listen(fd, 256) == 0 &&
-        getsockname(fd, &bound.any, &length) == 0) {
-        *port = ntohs(bound.any.sa_family == AF_INET ? bound.v4.sin_port : bound.v6.sin6_port);
-        return VV_OK;
-    }
-    const int code = errno, wanted = ntohs(where->any.sa_family == AF_INET ? where->v4.sin_port
-                                                                           : where->v6.sin6_port);
-    if (fd >= 0)
-        close(fd);
-    if (code == EADDRINUSE)
-        return vv_fail(VV_EIO, "port %d is taken; choose another one with --port, 0 for any that "
-                               "is free", wanted);
-    return vv_fail(VV_EIO, "cannot listen at port %d: %s", wanted, strerror(code));
-}
-
 static vv_status start_daemon(vv_explorer *e, int fd)
 {
     e->daemon = MHD_start_daemon(
@@ -505,15 +446,13 @@ vv_status vvi_explorer_start(vv_explorer **out, const vv_explorer_opts *opts,
                              const vvi_limits *limits)
 {
     vv_explorer *e;
-    address where;
-    socklen_t bytes = 0;
-    bool local = false;
+    vvi_place where;
     int fd;
     const char *token = opts->token ? opts->token : "";
     vv_status status;
     *out = NULL;
-    VV_TRY(read_address(&where, &bytes, &local, opts));
-    if (!local && !token[0])
+    VV_TRY(vvi_place_read(&where, opts->host, opts->port));
+    if (!where.local && !token[0])
         return vv_fail(VV_EINVAL, "beyond this machine a token is needed: add --token, and give "
                                   "it to those who may see the runs");
     VV_TRY(vv_alloc(&e, sizeof *e));
@@ -522,7 +461,7 @@ vv_status vvi_explorer_start(vv_explorer **out, const vv_explorer_opts *opts,
         e->allowances[i] = (allowance){limits->burst, now_seconds()};
     VV_GO(vvi_api_open(&e->api, opts->db ? opts->db : "runs/runs.db", opts->write, token));
     e->api.local = !token[0];
-    VV_GO(listen_at(&fd, &where, bytes, &e->port));
+    VV_GO(vvi_place_listen(&fd, &e->port, &where));
     /* browsers keep cookies by name of the machine, whatever the port */
     snprintf(e->api.cookie, sizeof e->api.cookie, "vivace_token_%d", e->port);
     VV_GO(start_daemon(e, fd));
