@@ -1,7 +1,7 @@
 /* parallel.js - a line a run through chosen axes, coloured by quality; dragging along an axis keeps what
  * lies within. */
 import {RUN_FIELDS, valueText} from './fields.js';
-import {formatCost, formatQuality, formatTime, linearTicks, logTicks} from './format.js';
+import {formatCost, formatTime, linearTicks, logTicks, shortQuality} from './format.js';
 import {brushText, parseBrush} from './state.js';
 import {reachOf, scaleOf} from './scales.js';
 import {categoriesOf} from './scene.js';
@@ -42,7 +42,7 @@ function candidates(scene)
     {key: 'time', label: 'Time', number: true, of: d => d.time, print: formatTime, log: true},
     {key: 'cost', label: 'Cost', number: true, of: d => d.cost, print: formatCost, log: true},
     {key: 'quality', label: scene.metric, number: true, of: d => d.quality,
-        print: v => formatQuality(v, scene.metric)}];
+        print: v => shortQuality(v, scene.metric)}];
 }
 
 function setAxes(p, scene)

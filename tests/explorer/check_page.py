@@ -348,6 +348,32 @@ def others(page, source, runs):
     assert "Fastest that reaches 95.00%" in page.text("#answers") and "none" in page.text("#answers")
 
 
+def drags(page, source, runs):
+    """Dragging along an axis of the parallel coordinates keeps what lies within, in a chart it zooms; a click undoes."""
+    def drag(selector, x, y, dx, dy):  # from the middle of the element
+        box = page.browser.find_element("css selector", selector)
+        ActionChains(page.browser).move_to_element_with_offset(box, x, y).click_and_hold().move_by_offset(
+            dx, dy).release().perform()
+        return box
+
+    page.open("?view=parallel")
+    box = page.browser.find_element("css selector", ".parallel")
+    drag(".parallel", box.size["width"] / 2 - 70, -box.size["height"] / 2 + 50, 0, 150)
+    name, low, high = page.wait("a brush", lambda: page.query().get("brush"))[0].split(":")
+    count = len([r for r in plotted(runs) if float(low) <= quality_of(r) <= float(high)])
+    assert name == "quality" and 0 < count < len(plotted(runs)) and page.shown() == count, (low, high, count)
+    page.click("#tab-frontier")
+    assert page.shown() == count
+    page.click("#reset")
+    assert page.shown() == len(plotted(runs))
+    before = len(page.places("time"))
+    drag("#plot-time", -60, -60, 120, 90)
+    page.wait("the zoom", lambda: {"xMin", "xMax", "yMin", "yMax"} <= set(page.query()))
+    assert len(page.places("time")) < before and len(page.places("cost")) < before
+    page.click(".ends .small")
+    assert len(page.places("time")) == before and "xMin" not in page.query()
+
+
 def live(page, source, runs):
     """A run that trains appears, moves, and ends, without the page being loaded again."""
     recipe = os.path.join(page.folder, "moving.yaml")
@@ -517,7 +543,7 @@ def main():
     try:
         page = Page(browser, server.url)
         page.folder, page.downloads, page.db, page.program = folder, folder, db, program
-        for check in (logic, load, frontier, filters, card, share, keyboard, table, compare, others, live):
+        for check in (logic, load, frontier, filters, card, share, keyboard, table, compare, others, drags, live):
             check(page, source, runs)
             page.check_quiet()
             print("check_page: %s: %s" % (check.__name__, " ".join(check.__doc__.split())), flush=True)
