@@ -127,6 +127,19 @@ static void print_effects(const vv_recommendation *r)
     }
 }
 
+static void print_pairs(const vv_recommendation *r)
+{
+    if (r->pair_count == 0)
+        return;
+    printf("what two methods do together beyond what each does alone\n  %-44s %6s %12s\n",
+           "methods", "places", "quality");
+    for (int i = 0; i < r->pair_count; i++) {
+        char names[128];
+        snprintf(names, sizeof names, "%.60s, %.60s", r->pairs[i].a, r->pairs[i].b);
+        printf("  %-44s %6d %+12.5f\n", names, r->pairs[i].places, r->pairs[i].interaction);
+    }
+}
+
 static bool keep_recipe(void *ctx, const vv_run_row *row)
 {
     vv_str_add(ctx, row->recipe);
@@ -190,6 +203,7 @@ static vv_status answer(vv_run_store *store, const wish *w, const char *path)
     if (budget)
         VV_GO(print_choice(table, w, "best within the budget", &r.best, baseline));
     print_effects(&r);
+    print_pairs(&r);
     const vv_choice *chosen = budget ? &r.best : r.cheapest.run ? &r.cheapest : &r.fastest;
     if (path && chosen->run)
         VV_GO(write_recipe(store, chosen->run, path));

@@ -54,6 +54,8 @@ typedef struct vv_run_light {
     int method_count, tag_count, metric_count;
     /* The same for runs that differ in nothing but seed, name and what concerns the machine. */
     uint64_t group;
+    /* The same for runs that differ in their methods, their length, and what `group` leaves out. */
+    uint64_t base;
     uint64_t revision; /* the table's, when this run last changed */
 } vv_run_light;
 

@@ -25,8 +25,8 @@ typedef struct vv_choice {
     vv_interval quality, seconds, usd;
 } vv_choice;
 
-/* What a method does, over pairs that differ in it alone: model, data, optimizer, batch size,
-   hardware and the other methods are the same. */
+/* What a method does, over pairs that differ in it alone: every other setting, the hardware and the
+   other methods are the same. */
 typedef struct vv_method_effect {
     const char *name;
     int pairs; /* of configurations of the same length */
@@ -35,20 +35,30 @@ typedef struct vv_method_effect {
     double time_ratio; /* time with over time without at the same quality, geometric mean */
 } vv_method_effect;
 
+/* What two methods do together beyond what each does alone: quality with both, less that with each,
+   plus that with neither, mean over the places where all four were tried. */
+typedef struct vv_method_pair {
+    const char *a, *b;
+    int places;
+    double interaction;
+} vv_method_pair;
+
 typedef struct vv_recommendation {
     vv_choice cheapest, fastest, best;
     bool higher_is_better;
     int run_count, configuration_count; /* that were looked at */
     vv_method_effect *effects;          /* by name */
     int effect_count;
+    vv_method_pair *pairs; /* those with a place, by names */
+    int pair_count;
 } vv_recommendation;
 /* What it points to is valid until the table changes. Released with vv_recommendation_fini, after a
    failure too. */
 VV_API VV_MUST_USE vv_status vv_recommend(vv_recommendation *out, const vv_run_table *table,
                                           const vv_recommend_opts *opts);
 VV_API void vv_recommendation_fini(vv_recommendation *recommendation);
-/* Seconds and dollars in which runs like this one (the same but for length, seed and settings)
-   reach a quality; NaN if none of them does. */
+/* Seconds and dollars in which runs like this one (the same but for length and seed) reach a
+   quality; NaN if none of them does. */
 VV_API VV_MUST_USE vv_status vv_recommend_same_quality(const vv_run_table *table,
                                                        const vv_recommend_opts *opts,
                                                        const vv_run_light *like, double quality,

@@ -1,4 +1,4 @@
-/* recommend.c - the three questions, and methods by matched pairs. */
+/* recommend.c - the three questions, methods by matched pairs, and pairs of methods. */
 #include <vivace/recommend.h>
 
 #include <math.h>
@@ -10,7 +10,7 @@
 typedef struct sample { /* a run that counts */
     const vv_run_light *run;
     double quality, seconds, usd;
-    uint64_t family; /* all but length, seed and settings; methods are a sum, so that one can go */
+    uint64_t family; /* all but length and seed; methods are a sum, so that one can go */
     uint64_t exact;  /* and the length */
 } sample;
 
@@ -39,7 +39,7 @@ static void hash_run(sample *s)
     const vv_run_row *row = &s->run->row;
     uint64_t hash = method_hash(row->dataset);
     hash = mix(mix(mix(hash, row->model), row->optimizer), row->hardware);
-    hash += (uint64_t)row->batch_size * UINT64_C(0x9e3779b97f4a7c15);
+    hash += (uint64_t)row->batch_size * UINT64_C(0x9e3779b97f4a7c15) + s->run->base;
     uint64_t methods = 0;
     for (int i = 0; i < s->run->method_count; i++)
         methods += method_hash(s->run->methods[i]);
@@ -247,6 +247,41 @@ static vv_status measure(const samples *all, vv_method_effect *effect)
     return VV_OK;
 }
 
+/* Each place where both are: once, though several runs may stand there. */
+static void interact(const samples *all, vv_method_pair *pair)
+{
+    const uint64_t a = method_hash(pair->a), b = method_hash(pair->b);
+    double sum = 0.0;
+    for (int i = 0; i < all->count; i++) {
+        const sample *s = &all->items[i];
+        if ((i > 0 && all->items[i - 1].exact == s->exact) || !has_method(s->run, pair->a) ||
+            !has_method(s->run, pair->b))
+            continue;
+        const double beyond = mean_quality(all, s->exact) - mean_quality(all, s->exact - a) -
+                              mean_quality(all, s->exact - b) +
+                              mean_quality(all, s->exact - a - b);
+        if (isfinite(beyond)) {
+            sum += beyond;
+            pair->places++;
+        }
+    }
+    pair->interaction = pair->places ? sum / pair->places : (double)NAN;
+}
+
+static vv_status measure_pairs(const samples *all, vv_recommendation *out)
+{
+    for (int i = 0; i < out->effect_count; i++)
+        for (int j = i + 1; j < out->effect_count; j++) {
+            vv_method_pair pair = {out->effects[i].name, out->effects[j].name, 0, 0.0};
+            interact(all, &pair);
+            if (!pair.places)
+                continue;
+            VV_TRY(vv_realloc_array(&out->pairs, (size_t)out->pair_count + 1, sizeof *out->pairs));
+            out->pairs[out->pair_count++] = pair;
+        }
+    return VV_OK;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const vv_method_effect *)a)->name, ((const vv_method_effect *)b)->name);
@@ -286,6 +321,7 @@ vv_status vv_recommend(vv_recommendation *out, const vv_run_table *table,
         qsort(out->effects, (size_t)out->effect_count, sizeof *out->effects, by_name);
     for (int i = 0; i < out->effect_count; i++)
         VV_GO(measure(&all, &out->effects[i]));
+    VV_GO(measure_pairs(&all, out));
 out:
     drop(&all);
     return status;
@@ -296,6 +332,9 @@ void vv_recommendation_fini(vv_recommendation *recommendation)
     vv_dealloc(recommendation->effects);
     recommendation->effects = NULL;
     recommendation->effect_count = 0;
+    vv_dealloc(recommendation->pairs);
+    recommendation->pairs = NULL;
+    recommendation->pair_count = 0;
 }
 
 vv_status vv_recommend_same_quality(const vv_run_table *table, const vv_recommend_opts *opts,

@@ -75,6 +75,13 @@ static vv_status take_method(vv_run_table *table, vvi_entry *entry, vvi_sql *s)
     return add_word(&entry->run.methods, &entry->run.method_count, vvi_sql_text(s, 1));
 }
 
+/* Of the training itself: neither a method's, nor how long it is. */
+static bool of_base(const char *key)
+{
+    return strncmp(key, "methods.", 8) != 0 && strcmp(key, "max_duration") != 0 &&
+           strcmp(key, "scale_schedule_ratio") != 0;
+}
+
 static vv_status take_setting(vv_run_table *table, vvi_entry *entry, vvi_sql *s)
 {
     const char *key = vvi_sql_text(s, 1);
@@ -82,6 +89,10 @@ static vv_status take_setting(vv_run_table *table, vvi_entry *entry, vvi_sql *s)
     if (of_configuration(key)) {
         entry->run.group = mix_text(entry->run.group, key);
         entry->run.group = mix_text(entry->run.group, vvi_sql_text(s, 2));
+        if (of_base(key)) {
+            entry->run.base = mix_text(entry->run.base, key);
+            entry->run.base = mix_text(entry->run.base, vvi_sql_text(s, 2));
+        }
     }
     return VV_OK;
 }
@@ -186,6 +197,7 @@ vv_status vvi_table_read_parts(vv_run_table *table, vvi_entry **entries, int cou
     for (int i = 0; i < count && used < fresh; i++)
         if (entries[i]->fresh) {
             entries[i]->run.group = group_of_row(&entries[i]->run.row);
+            entries[i]->run.base = UINT64_C(14695981039346656037);
             chosen[used++] = entries[i];
         }
     if (used > 1)

@@ -125,6 +125,31 @@ static void test_effects(void **unused)
     vv_recommendation_fini(&r);
 }
 
+/* With a: +0.04, with b: +0.02, with both +0.03: together 0.03 less than the sum. Runs of another
+   learning rate are no partners. */
+static void test_pairs(void **unused)
+{
+    (void)unused;
+    vv_recommend_opts opts = VV_RECOMMEND_DEFAULTS;
+    vv_recommendation r;
+    const vv_run_setting other[] = {{"optimizer.lr", "0.5"}, {"methods.a.x", "1"}};
+    put("n", "2ep", "", "", 10, 1, 0.50, "done");
+    put("na", "2ep", "a", "", 10, 1, 0.54, "done");
+    put("nb1", "2ep", "b", "", 10, 1, 0.51, "done");
+    put("nb2", "2ep", "b", "", 10, 1, 0.53, "done");
+    put("nab", "2ep", "b", "a", 10, 1, 0.53, "done");
+    put("far", "2ep", "a", "b", 10, 1, 0.99, "done"); /* alone at its learning rate */
+    assert_ok(vv_run_store_set_settings(store, "far", other, 2));
+    assert_ok(vv_run_table_refresh(table, true));
+    assert_ok(vv_recommend(&r, table, &opts));
+    assert_int_equal(r.pair_count, 1);
+    assert_string_equal(r.pairs[0].a, "a");
+    assert_string_equal(r.pairs[0].b, "b");
+    assert_int_equal(r.pairs[0].places, 1);
+    assert_near(r.pairs[0].interaction, -0.03, 1e-12, 0);
+    vv_recommendation_fini(&r);
+}
+
 static void test_same_quality(void **unused)
 {
     (void)unused;
@@ -167,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_three_questions),
         cmocka_unit_test(test_effects),
+        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_same_quality),
     };
     return cmocka_run_group_tests(tests, enter, leave);
