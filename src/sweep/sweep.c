@@ -66,7 +66,7 @@ static vv_status number_of(const vv_sweep *s, const vvi_yaml *node, const char *
 static vv_status whole_of(const vv_sweep *s, const vvi_yaml *node, const char *key, double min,
                           double max, int *out)
 {
-    double value;
+    double value = 0.0;
     VV_TRY(number_of(s, node, key, min, max, &value));
     if (value != floor(value))
         return vv_fail(VV_EINVAL, "%s:%d: %s: give a whole number", s->origin, node->line, key);
@@ -231,7 +231,7 @@ static vv_status add_fixed(vv_sweep *s, const char *key, const vvi_yaml *value)
 
 static vv_status read_seeds(vv_sweep *s, const vvi_yaml *node)
 {
-    double value;
+    double value = 0.0;
     if (node->kind != VVI_YAML_LIST || node->count < 1)
         return vv_fail(VV_EINVAL, "%s:%d: seeds: give a list", s->origin, node->line);
     for (int i = 0; i < node->count; i++) {
@@ -271,7 +271,7 @@ static vv_status read_budget(vv_sweep *s, const vvi_yaml *node)
 static vv_status read_key(vv_sweep *s, const char *key, const vvi_yaml *node)
 {
     char *text = NULL;
-    double value;
+    double value = 0.0;
     if (strcmp(key, "name") == 0)
         return text_of(s, node, key, &s->name);
     if (strcmp(key, "recipe") == 0)
