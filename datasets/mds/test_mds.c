@@ -4,6 +4,7 @@
 #include "vv_test_files.h"
 
 #include "mds.h"
+#include "vvi_config.h"
 
 static int token(int64_t sample, int64_t place)
 {
@@ -36,6 +37,8 @@ static void next_tokens(void **state)
     for (int c = 0; c < 4; c++) {
         vv_dataset *set;
         int32_t input[21], target[21];
+        if ((c == 1 && !VVI_HAVE_ZSTD) || (c == 2 && !VVI_HAVE_ZLIB))
+            continue; /* this build cannot unpack it */
         assert_ok(open_with(&set, settings[c]));
         assert_int_equal(set->count, c == 3 ? 10 : 12);
         assert_int_equal(set->spec.tokens, seqs[c]);
@@ -89,7 +92,9 @@ static void classes_numbers_and_images(void **state)
     uint8_t pixels[18];
     int32_t tokens[8], class;
     float x[4], y;
-    assert_ok(open_with(&set, "train=gz,input=image,target=short,classes=65536"));
+    assert_ok(open_with(&set, VVI_HAVE_ZLIB ? "train=gz,input=image,target=short,classes=65536"
+                                            : "train=plain,input=image,target=short,"
+                                              "classes=65536"));
     assert_int_equal(set->spec.input_dtype, VV_U8);
     assert_int_equal(set->spec.input_ndim, 3);
     assert_int_equal(set->spec.input_shape[1], 3);

@@ -6,6 +6,13 @@
 #include <vivace/ext/mds_shards.h>
 
 #include "vv_test_files.h"
+#include "vvi_config.h"
+
+/* Whether this build can unpack the sample. */
+static bool readable(const char *name)
+{
+    return strstr(name, "zst") ? VVI_HAVE_ZSTD : strstr(name, "gz") ? VVI_HAVE_ZLIB : true;
+}
 
 static int token(int64_t sample, int64_t place)
 {
@@ -108,6 +115,8 @@ static void reads_version_2(void **state)
     (void)state;
     static const char *const names[] = {"plain", "zstd", "gz"};
     for (int n = 0; n < 3; n++) {
+        if (!readable(names[n]))
+            continue;
         vv_mds *mds = open_sample(names[n]);
         assert_int_equal(vv_mds_count(mds), 12);
         assert_int_equal(vv_mds_column_count(mds), 8);
@@ -136,6 +145,8 @@ static void reads_version_1(void **state)
     (void)state;
     static const char *const names[] = {"v1", "v1_gz", "v1_wide"};
     for (int n = 0; n < 3; n++) {
+        if (!readable(names[n]))
+            continue;
         vv_mds *mds = open_sample(names[n]);
         assert_int_equal(vv_mds_count(mds), 10);
         for (int64_t i = 0; i < 10; i++) {
@@ -182,7 +193,7 @@ static void reads_from_several_threads(void **state)
 {
     (void)state;
     pthread_t threads[4];
-    vv_mds *mds = open_sample("zstd");
+    vv_mds *mds = open_sample(readable("zstd") ? "zstd" : "plain");
     for (int t = 0; t < 4; t++)
         assert_int_equal(pthread_create(&threads[t], NULL, read_all, mds), 0);
     for (int t = 0; t < 4; t++) {
@@ -366,6 +377,8 @@ static void survives_each_allocation_failing(void **state)
     static const char *const names[] = {"gz", "v1"};
     char path[1024];
     for (int n = 0; n < 2; n++) {
+        if (!readable(names[n]))
+            continue;
         const int64_t live = vv_memory_live_count();
         snprintf(path, sizeof path, "%s/tests/unit/data/mds/%s", VV_SOURCE_ROOT, names[n]);
         vv_status status = VV_ENOMEM;
