@@ -371,7 +371,7 @@ static vv_status hear(vv_logger *logger, vv_event event, const vv_state *s)
     case VV_EVENT_EVAL_BATCH_END: /* long evaluations are no silence */
         if (self->writer && vv_clock() >= self->beat) {
             self->beat = vv_clock() + HEARTBEAT_SECONDS;
-            give_row(self, s, "running");
+            give_row(self, s, self->ended ? "done" : "running"); /* the last comes behind FIT_END */
             tell(self, s, NULL);
         }
         return VV_OK;

@@ -89,9 +89,13 @@ static vv_status read_store(const char *folder, found *f, numbers_found *n)
     return status;
 }
 
+static bool late; /* the one evaluation comes behind the last batch, and takes long */
+
 static vv_status kill_at(void *ctx, vv_event event, vv_state *state)
 {
     const int64_t *batch = ctx;
+    if (late && event == VV_EVENT_EVAL_START)
+        usleep(1100000); /* longer than from one heartbeat to the next */
     return event == VV_EVENT_BATCH_START && *batch && state->time.batch == *batch
                ? vv_fail(VV_EIO, "killed")
                : VV_OK;
@@ -124,6 +128,7 @@ static vv_status run_in(const char *folder, const char *db, int64_t kill)
     o.run_dir = run_dir;
     o.run_name = "small run";
     o.save_interval = "1ep";
+    o.eval_interval = late ? "0ep" : "1ep";
     o.resume = true;
     o.usd_per_hour = 3600.0;
     vv_trainer *trainer;
@@ -197,6 +202,23 @@ static void test_resumed(void **unused)
     tt_remove(folder);
 }
 
+/* A long evaluation at the very end does not make a run that is done a running one again. */
+static void test_late_evaluation(void **unused)
+{
+    (void)unused;
+    char folder[256];
+    found f;
+    numbers_found n;
+    tt_folder(folder, sizeof folder);
+    late = true;
+    assert_ok(run_in(folder, "", 0));
+    late = false;
+    assert_ok(read_store(folder, &f, &n));
+    assert_string_equal(f.status, "done");
+    assert_int_equal(n.evals, 2);
+    tt_remove(folder);
+}
+
 static void test_no_store(void **unused)
 {
     (void)unused;
@@ -217,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_row),
         cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_late_evaluation),
         cmocka_unit_test(test_no_store),
     };
     if (!vv_run_store_available()) {
