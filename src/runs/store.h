@@ -44,11 +44,8 @@ VV_MUST_USE vv_status vvi_json_methods(vv_run_store *store, const char *id, vv_s
 VV_MUST_USE vv_status vvi_json_settings(vv_run_store *store, const char *id, vv_str *out);
 VV_MUST_USE vv_status vvi_json_evals(vv_run_store *store, const char *id, vv_str *out);
 VV_MUST_USE vv_status vvi_json_points(vv_run_store *store, const char *id, vv_str *out);
-/* A run's entry of a JSON export, taken in. */
-VV_MUST_USE vv_status vvi_import_runs_json(vv_run_store *store, const char *path, const char *text,
-                                           size_t length, int *count);
+/* A table's rows, taken in. *count grows. */
 VV_MUST_USE vv_status vvi_import_csv(vv_run_store *store, const char *path, const char *text,
                                      size_t length, int *count);
-VV_MUST_USE vv_status vvi_import_dawnbench(vv_run_store *store, const char *path, int *count);
 
 #endif

@@ -6,6 +6,7 @@
 #include <vivace/frontier.h>
 #include <vivace/memory.h>
 
+#include "base/csv_cell.h"
 #include "base/number.h"
 #include "runs/store.h"
 
@@ -265,23 +266,6 @@ vv_status vv_run_store_export_json(vv_run_store *store, bool points, vv_str *out
 
 /* ---- a table (RFC 4180) ---- */
 
-static void add_cell(vv_str *out, const char *text)
-{
-    /* a spreadsheet takes what begins so for a formula */
-    const bool formula = text[0] && strchr("=+-@", text[0]) != NULL;
-    if (!strpbrk(text, ",\"\r\n") && !formula) {
-        vv_str_add(out, text);
-        return;
-    }
-    vv_str_add(out, formula ? "\"'" : "\"");
-    for (const char *p = text; *p; p++) {
-        if (*p == '"')
-            vv_str_add(out, "\"");
-        vv_str_addn(out, p, 1);
-    }
-    vv_str_add(out, "\"");
-}
-
 static void csv_row(vv_str *out, const vv_run_row *row)
 {
     for (int i = 0; i < vvi_run_column_count; i++) {
@@ -290,7 +274,7 @@ static void csv_row(vv_str *out, const vv_run_row *row)
         vv_str_add(out, i ? "," : "");
         switch (vvi_run_columns[i].kind) {
         case 't':
-            add_cell(out, *(const char *const *)at);
+            vvi_csv_cell(out, *(const char *const *)at);
             break;
         case 'i':
             if (*(const int64_t *)at != -1)

@@ -210,8 +210,8 @@ static vv_status put_run(vv_run_store *store, const json_t *run, const char *pat
     return VV_OK;
 }
 
-vv_status vvi_import_runs_json(vv_run_store *store, const char *path, const char *text,
-                               size_t length, int *count)
+static vv_status import_runs_json(vv_run_store *store, const char *path, const char *text,
+                                  size_t length, int *count)
 {
     json_t *root;
     VV_TRY(json_load(&root, path, text, length));
@@ -342,7 +342,7 @@ static vv_status put_entry(vv_run_store *store, const char *path, const json_t *
     return vv_run_store_put(store, &row);
 }
 
-vv_status vvi_import_dawnbench(vv_run_store *store, const char *path, int *count)
+static vv_status import_dawnbench(vv_run_store *store, const char *path, int *count)
 {
     char *text = NULL, *tsv = NULL;
     size_t length = 0;
@@ -382,10 +382,10 @@ static vv_status import_file(vv_run_store *store, const char *path, int *count)
     char *text;
     size_t length;
     if (ends_with(path, ".json") && has_tsv(path))
-        return vvi_import_dawnbench(store, path, count);
+        return import_dawnbench(store, path, count);
     VV_TRY(vvi_file_read_all(&text, &length, path));
     size_t first = strspn(text, " \t\r\n");
-    vv_status status = text[first] == '{' ? vvi_import_runs_json(store, path, text, length, count)
+    vv_status status = text[first] == '{' ? import_runs_json(store, path, text, length, count)
                                           : vvi_import_csv(store, path, text, length, count);
     vv_dealloc(text);
     return status;
@@ -408,7 +408,7 @@ static vv_status import_folder(vv_run_store *store, const char *path, int depth,
         if (vvi_is_folder(inner))
             status = depth < 4 ? import_folder(store, inner, depth + 1, count) : VV_OK;
         else if (ends_with(inner, ".json") && has_tsv(inner))
-            status = vvi_import_dawnbench(store, inner, count);
+            status = import_dawnbench(store, inner, count);
         vv_dealloc(inner);
     }
     closedir(dir);

@@ -7,6 +7,7 @@
 #include <vivace/memory.h>
 #include <vivace/recipe.h>
 
+#include "base/csv_cell.h"
 #include "base/number.h"
 #include "sweep/sweep_impl.h"
 
@@ -168,21 +169,6 @@ vv_status vv_sweep_plan(vv_sweep *s, const char *dir, bool json, vv_str *out)
 
 /* ---- the table ---- */
 
-static void add_cell(vv_str *out, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n")) {
-        vv_str_add(out, text);
-        return;
-    }
-    vv_str_add(out, "\"");
-    for (const char *p = text; *p; p++) {
-        if (*p == '"')
-            vv_str_add(out, "\"");
-        vv_str_addn(out, p, 1);
-    }
-    vv_str_add(out, "\"");
-}
-
 /* What the training chose of a factor: the value, or the method's on and off with its settings. */
 static void add_choice(vv_str *out, char *const *option)
 {
@@ -198,7 +184,7 @@ static void add_choice(vv_str *out, char *const *option)
         else
             vv_str_add(&text, value);
     }
-    add_cell(out, vv_str_text(&text));
+    vvi_csv_cell(out, vv_str_text(&text));
     vv_str_fini(&text);
 }
 
@@ -224,7 +210,7 @@ vv_status vv_sweep_table(vv_sweep *s, const char *dir, bool json, vv_str *out)
     vv_str_add(out, "training,status");
     for (int f = 0; f < s->factor_count; f++) {
         vv_str_add(out, ",");
-        add_cell(out, s->factors[f].name);
+        vvi_csv_cell(out, s->factors[f].name);
     }
     vv_str_addf(out, ",ratio,seed,%s,train_seconds,usd\n", s->metric);
     for (int i = 0; i < s->trial_count; i++) {

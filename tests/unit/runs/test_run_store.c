@@ -238,7 +238,7 @@ static void test_table_comes_back(void **unused)
 {
     (void)unused;
     vv_run_store *store = fresh();
-    vv_str first = {0}, second = {0};
+    vv_str first = {0};
     int count;
     put_full(store, "f");
     assert_ok(vv_run_store_export_csv(store, &first));
@@ -253,7 +253,6 @@ static void test_table_comes_back(void **unused)
     assert_ok(vv_run_store_get(store, "f", see, &s));
     assert_true(s.train_seconds == 12.5 && s.usd == 0.0125 && s.seed == 17);
     vv_str_fini(&first);
-    vv_str_fini(&second);
     vv_run_store_close(store);
 }
 
