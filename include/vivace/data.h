@@ -15,7 +15,9 @@ VV_BEGIN_DECLS
 typedef struct vv_dataset vv_dataset;
 typedef struct vv_loader vv_loader;
 
-/* What one sample is. Images: input VV_U8 [H,W,C]; class targets: VV_I32 []. */
+/* What one sample is. Images: input VV_U8 [H,W,C]; class targets: VV_I32 []; masks: VV_I32 [H,W], a
+   class per pixel, -1 = ignored; boxes: VV_F32 [M,6] of x1, y1, x2, y2 in parts of the image,
+   class (from 1; 0 is the background; -1 = no box in this row), 1 for a crowd. */
 typedef struct vv_sample_spec {
     vv_dtype input_dtype, target_dtype;
     int input_ndim, target_ndim;
@@ -47,6 +49,12 @@ typedef struct vv_dataset_class {
        before their own changes, from several threads at once. Evaluation sees epoch 0's. May be
        NULL. */
     vv_status (*vary)(vv_dataset *dataset, vv_augment_call *call, void *input, void *target);
+    /* Makes a sample as this epoch has it (target NULL = not wanted), for sets whose reading and
+       variation are one: photographs that are decoded where they are cropped, an image with its
+       mask or boxes. It may depend on `call` and the files only. Loaders call it in place of
+       `read` and `vary`, from several threads at once. `read` gives the sample as evaluation has
+       it. May be NULL. */
+    vv_status (*draw)(vv_dataset *dataset, vv_augment_call *call, void *input, void *target);
 } vv_dataset_class;
 struct vv_dataset {
     const vv_dataset_class *type;

@@ -12,9 +12,24 @@ VV_BEGIN_DECLS
 typedef struct vv_model vv_model;
 
 typedef enum vv_task {
-    VV_TASK_CLASSIFY, /* logits [..., classes]; targets class indices [...] or soft */
+    VV_TASK_CLASSIFY, /* logits [..., classes] (pixels too); targets class indices [...] or soft */
     VV_TASK_REGRESS,  /* numbers; targets numbers */
+    VV_TASK_DETECT,   /* output as the model says; targets boxes [M,6] (data.h); needs a `loss` */
 } vv_task;
+
+/* A loss other than the task's own (cross-entropy of classes, squared error of numbers). It is a
+   sum over items, so that the loss of a batch does not depend on how it is cut into
+   microbatches. */
+typedef struct vv_loss_class {
+    const char *name;
+    /* f32 loss of each item: [N], or of more dimensions beginning with N. */
+    vv_node *(*items)(const vv_model *model, vv_node *output, vv_node *target);
+    /* Items of a batch that have a loss. NULL = as the task counts. */
+    int64_t (*count)(const vv_model *model, const vv_tensor *target);
+    /* A sentence if a target cannot be right. NULL = as the task checks. */
+    vv_status (*check)(const vv_model *model, const vv_tensor *target);
+    bool indices_only; /* targets of classes cannot be soft: no mixing or smoothing of labels */
+} vv_loss_class;
 
 /* How other programs name and store a model's weights in their files, as NULL-ended lists (NULL =
    none). Files that Vivace wrote ("vivace.version" is among their texts) hold weights as the tree
@@ -35,6 +50,9 @@ struct vv_model {
     vv_tensor *class_weights; /* f32 [classes] or NULL */
     double z_loss;            /* classes: + z_loss * logsumexp(logits)^2 per item */
     const char *name;         /* static or the descriptor's */
+    const vv_loss_class *loss; /* static; NULL = the task's own */
+    const char *metrics;       /* of evaluations that name none; static; NULL = by task */
+    void *loss_opts;           /* its settings, one block from vv_alloc, freed with the model */
     const vv_weight_map *weight_map; /* static; NULL = names are the tree's */
 };
 

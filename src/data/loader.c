@@ -239,9 +239,11 @@ static vv_status raw_sample(const vv_loader *loader, int64_t index, void *scratc
     return dataset->type->read(dataset, index, scratch, target);
 }
 
-/* The set's own variation of the sample in this epoch; `target` may be NULL. */
-static vv_status vary(const vv_loader *loader, int64_t epoch, int64_t index, void *input,
-                      void *target)
+typedef vv_status (*vary_fn)(vv_dataset *dataset, vv_augment_call *call, void *input, void *target);
+
+/* The set's own variation or drawing of the sample in this epoch; `target` may be NULL. */
+static vv_status vary(const vv_loader *loader, vary_fn fn, int64_t epoch, int64_t index,
+                      void *input, void *target)
 {
     vv_dataset *dataset = loader->dataset;
     vv_augment_call call = {.epoch = epoch, .index = index};
@@ -249,19 +251,36 @@ static vv_status vary(const vv_loader *loader, int64_t epoch, int64_t index, voi
         call.shape = (vv_image_shape){loader->transform.height, loader->transform.width,
                                       loader->transform.channels};
     call.rng = vv_rng_at2(loader->opts.seed, "vary", (uint64_t)epoch, (uint32_t)index);
-    return dataset->type->vary(dataset, &call, input, target);
+    return fn(dataset, &call, input, target);
+}
+
+/* One sample of the set, read and varied, into memory of the caller's. */
+static vv_status own_sample(const vv_loader *loader, int64_t epoch, int64_t index, void *input,
+                            void *target)
+{
+    const vv_dataset_class *type = loader->dataset->type;
+    if (type->draw)
+        return vary(loader, type->draw, epoch, index, input, target);
+    VV_TRY(type->read(loader->dataset, index, input, target));
+    return type->vary ? vary(loader, type->vary, epoch, index, input, target) : VV_OK;
 }
 
 /* A raw image as the loader's transform takes it: varied by the set, then by methods. */
 static vv_status raw_image(const vv_loader *loader, int64_t epoch, int64_t index, void *scratch,
                            const void **image, void *target)
 {
+    const vv_dataset_class *type = loader->dataset->type;
+    *image = scratch;
+    if (type->draw) {
+        VV_TRY(own_sample(loader, epoch, index, scratch, target));
+        return vvi_augments_apply(loader, epoch, index, image, scratch);
+    }
     VV_TRY(raw_sample(loader, index, scratch, image, target));
-    if (loader->dataset->type->vary) {
+    if (type->vary) {
         if (*image != scratch)
             memcpy(scratch, *image, loader->input_bytes);
         *image = scratch;
-        VV_TRY(vary(loader, epoch, index, scratch, target));
+        VV_TRY(vary(loader, type->vary, epoch, index, scratch, target));
     }
     return vvi_augments_apply(loader, epoch, index, image, scratch);
 }
@@ -282,9 +301,7 @@ vv_status vvi_loader_fill(const vv_loader *loader, vv_batch *batch, void *scratc
                                 (float *)batch->input->data + i * pixels);
         } else {
             void *input = (char *)batch->input->data + (size_t)i * loader->input_bytes;
-            VV_TRY(loader->dataset->type->read(loader->dataset, index, input, target));
-            if (loader->dataset->type->vary)
-                VV_TRY(vary(loader, batch->epoch, index, input, target));
+            VV_TRY(own_sample(loader, batch->epoch, index, input, target));
         }
     }
     return VV_OK;
@@ -343,10 +360,8 @@ vv_status vv_loader_sample(vv_loader *loader, int64_t epoch, int64_t index, floa
     if (!loader->images && dataset->spec.input_dtype != VV_F32)
         return vv_fail(VV_ETYPE, "loader: samples of data set %s are %s, not images or f32",
                        dataset->name, vv_dtype_name(dataset->spec.input_dtype));
-    if (!loader->images) {
-        VV_TRY(dataset->type->read(dataset, index, out, NULL));
-        return dataset->type->vary ? vary(loader, epoch, index, out, NULL) : VV_OK;
-    }
+    if (!loader->images)
+        return own_sample(loader, epoch, index, out, NULL);
     VV_TRY(raw_image(loader, epoch, index, loader->scratch, &raw, NULL));
     vvi_transform_apply(&loader->transform, vvi_transform_draw(&loader->transform, epoch, index),
                         raw, out);

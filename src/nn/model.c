@@ -71,6 +71,7 @@ void vv_model_free(vv_model *model)
         return;
     vv_module_free(model->net);
     vv_tensor_free(model->class_weights);
+    vv_dealloc(model->loss_opts);
     vv_dealloc(model);
 }
 
@@ -80,6 +81,12 @@ vv_node *vv_model_loss(const vv_model *model, vv_node *output, vv_node *target)
 
     if (!output || !target)
         return NULL;
+    if (model->loss)
+        return model->loss->items(model, output, target);
+    if (model->task == VV_TASK_DETECT)
+        return vvi_node_fail(vv_node_graph(output), VV_EINVAL,
+                             "the model %s finds boxes and has no loss for them",
+                             model->name ? model->name : "(unnamed)");
     if (model->task == VV_TASK_REGRESS)
         return vv_squared_error(vv_model_numbers(output, target), vv_cast(target, VV_F32));
     if (model->class_weights)
@@ -123,8 +130,13 @@ vv_node *vv_model_dense_target(const vv_model *model, vv_node *output, vv_node *
 {
     if (output && target && model->task != VV_TASK_CLASSIFY)
         return vvi_node_fail(vv_node_graph(output), VV_EINVAL,
-                             "the model %s gives numbers; only targets that are classes can be "
-                             "smoothed or made soft", model->name ? model->name : "(unnamed)");
+                             "the model %s gives %s; only targets that are classes can be "
+                             "smoothed or made soft", model->name ? model->name : "(unnamed)",
+                             model->task == VV_TASK_DETECT ? "boxes" : "numbers");
+    if (output && target && model->loss && model->loss->indices_only)
+        return vvi_node_fail(vv_node_graph(output), VV_EINVAL,
+                             "the loss %s takes class indices only; targets cannot be smoothed "
+                             "or made soft", model->loss->name);
     if (!output || !target || vv_dtype_is_float(vv_node_dtype(target)))
         return output ? target : NULL;
 
@@ -145,6 +157,10 @@ vv_node *vv_model_dense_target(const vv_model *model, vv_node *output, vv_node *
 
 vv_status vv_model_check_target(const vv_model *model, const vv_tensor *target)
 {
+    if (model->loss && model->loss->check)
+        return model->loss->check(model, target);
+    if (model->task == VV_TASK_DETECT)
+        return VV_OK;
     for (int64_t i = 0; model->task == VV_TASK_REGRESS && i < target->count; i++)
         if (!isfinite(vv_tensor_get(target, i)))
             return vv_fail(VV_EINVAL, "the target of row %lld is %g; check the data", (long long)i,
@@ -168,6 +184,10 @@ int64_t vv_model_loss_items(const vv_model *model, const vv_tensor *target)
 {
     int64_t items = 0;
 
+    if (model->loss && model->loss->count)
+        return model->loss->count(model, target);
+    if (model->task == VV_TASK_DETECT)
+        return target->ndim ? target->shape[0] : 1;
     if (model->task == VV_TASK_REGRESS)
         return target->count;
     if (!vv_dtype_is_float(target->dtype)) {

@@ -43,6 +43,7 @@ vv_status vvi_metrics_make(vvi_metric **out, int *count, const char *names,
     VV_TRY(vv_alloc_array(out, VVI_MAX_METRICS, sizeof **out));
     if (!names || (!names[0] && !own))
         names = own                              ? ""
+                : model->metrics                 ? model->metrics
                 : model->task == VV_TASK_REGRESS ? "mse"
                                                  : "accuracy,cross_entropy";
     while (*names) {

@@ -266,6 +266,37 @@ static void texts_in_memory_are_checked(void **state)
     assert_says("the target of sample 1 is 5");
 }
 
+/* As read and vary together, from one call. */
+static vv_status text_draw(vv_dataset *dataset, vv_augment_call *call, void *input, void *target)
+{
+    const vv_status status = text_read(dataset, call->index, input, target);
+    return status == VV_OK ? text_vary(dataset, call, input, target) : status;
+}
+
+static void drawing_takes_the_place_of_reading_and_varying(void **state)
+{
+    (void)state;
+    text_set text, drawn;
+    text_init(&text);
+    text_init(&drawn);
+    drawn.type.draw = text_draw;
+    drawn.type.vary = NULL;
+    for (int workers = 0; workers <= 2; workers += 2) {
+        vv_loader_opts opts = opts_of(workers);
+        vv_loader *a = case_loader(&text.set, &opts), *b = case_loader(&drawn.set, &opts);
+        for (int i = 0; i < 2 * 5; i++) {
+            vv_batch *x = case_next(a), *y = case_next(b);
+            assert_int_equal(x == NULL, y == NULL);
+            if (x)
+                assert_same_batch(x, y);
+            vv_batch_free(x);
+            vv_batch_free(y);
+        }
+        vv_loader_free(a);
+        vv_loader_free(b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +306,7 @@ int main(void)
         cmocka_unit_test(tells_which_sample_failed),
         cmocka_unit_test(images_are_varied_before_other_changes),
         cmocka_unit_test(texts_in_memory_are_checked),
+        cmocka_unit_test(drawing_takes_the_place_of_reading_and_varying),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

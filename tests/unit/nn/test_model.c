@@ -183,6 +183,72 @@ static void models_are_built_from_checked_options(void **state)
     vv_model_free(NULL);
 }
 
+/* A loss of rows: the squared distance of its two numbers from the target's. */
+static vv_node *distance_items(const vv_model *model, vv_node *output, vv_node *target)
+{
+    const double *scale = model->loss_opts;
+    static const int last[] = {1};
+
+    return vv_mul(vv_sum(vv_squared_error(output, target), last, 1, false),
+                  vv_scalar(vv_node_graph(output), *scale));
+}
+
+static int64_t distance_count(const vv_model *model, const vv_tensor *target)
+{
+    (void)model;
+    return target->shape[0];
+}
+
+static vv_status distance_check(const vv_model *model, const vv_tensor *target)
+{
+    (void)model;
+    return vv_tensor_get(target, 0) < 0.0 ? vv_fail(VV_EINVAL, "distance: negative") : VV_OK;
+}
+
+static const vv_loss_class distance = {"distance", distance_items, distance_count, distance_check,
+                                       true};
+
+/* It takes the place of the task's loss, its count and its check; boxes have no loss without. */
+static void a_model_may_have_a_loss_of_its_own(void **state)
+{
+    (void)state;
+    const float output_values[] = {0, 0, 1, 2}, target_values[] = {1, 2, 1, 0};
+    double *scale = NULL;
+    vv_tensor *numbers = NULL;
+    vv_graph *graph = new_graph();
+    vv_model *model = classifier(2);
+    vv_node *output = vv_data(graph, VV_F32, 2, (int64_t[]){2, 2}, output_values);
+    vv_node *target = vv_data(graph, VV_F32, 2, (int64_t[]){2, 2}, target_values);
+
+    assert_ok(vv_tensor_from(&numbers, VV_F32, 2, (int64_t[]){2, 2}, target_values));
+    assert_ok(vv_alloc(&scale, sizeof *scale));
+    *scale = 3.0;
+    model->loss = &distance;
+    model->loss_opts = scale;
+    vv_node *items = vv_model_loss(model, output, target);
+    assert_near(item(items, 0), 15.0, 1e-6, 0.0);
+    assert_near(item(items, 1), 12.0, 1e-6, 0.0);
+    assert_int_equal(vv_model_loss_items(model, numbers), 2);
+    assert_ok(vv_model_check_target(model, numbers));
+    vv_tensor_set(numbers, 0, -1.0);
+    assert_fails(vv_model_check_target(model, numbers), VV_EINVAL);
+    assert_null(vv_model_dense_target(model, output, target));
+    assert_fails(vv_graph_status(graph), VV_EINVAL);
+    assert_says("distance");
+    vv_graph_reset(graph);
+    model->loss = NULL;
+    model->task = VV_TASK_DETECT;
+    output = vv_data(graph, VV_F32, 2, (int64_t[]){2, 2}, output_values);
+    assert_null(vv_model_loss(model, output, output));
+    assert_fails(vv_graph_status(graph), VV_EINVAL);
+    assert_says("boxes");
+    assert_int_equal(vv_model_loss_items(model, numbers), 2);
+    assert_ok(vv_model_check_target(model, numbers));
+    vv_tensor_free(numbers);
+    vv_model_free(model);
+    vv_graph_free(graph);
+}
+
 static vv_status build_and_free(void *ctx)
 {
     vv_model *model = NULL;
@@ -205,6 +271,7 @@ int main(void)
         cmocka_unit_test(targets_become_distributions),
         cmocka_unit_test(items_without_a_loss_are_not_counted),
         cmocka_unit_test(models_are_built_from_checked_options),
+        cmocka_unit_test(a_model_may_have_a_loss_of_its_own),
         cmocka_unit_test(nothing_leaks_when_allocations_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
