@@ -15,6 +15,7 @@ seeds=${SEEDS:-1 2 3}
 epochs=${EPOCHS:-5}
 out=${OUT:-docs/results/methods.csv}
 recipe=recipes/demo/baseline.yaml
+mkdir -p "$runs"
 
 # A number out of a run's summary.json: the first of that name.
 number() {
