@@ -387,7 +387,9 @@ static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *i
 
     VV_TRY(vv_model_need_tokens("gpt", input, 0, false));
     VV_TRY(vv_gpt_new(&net, input->classes, opts, seed));
-    return vv_classifier_new(out, net, input->classes);
+    VV_TRY(vv_classifier_new(out, net, input->classes));
+    (*out)->metrics = "cross_entropy,perplexity"; /* read the loss: the logits never exist at once */
+    return VV_OK;
 }
 
 #define AT(field) offsetof(vv_gpt_opts, field)
