@@ -81,6 +81,8 @@ BUILD(sum_all, vv_sum_all(in[0]))
 BUILD(mean_all, vv_mean_all(in[0]))
 BUILD(argmax, vv_argmax(in[0], INT(0)))
 BUILD(topk, vv_topk(in[0], INT(0), NULL))
+BUILD(largest, vv_largest(in[0], in[1]))
+BUILD(smooth_l1, vv_smooth_l1(in[0], in[1], A(0)))
 BUILD(broadcast_to, vv_broadcast_to(in[0], 3, (const int64_t[]){INT(0), INT(1), INT(2)}))
 
 static inline vv_node *build_topk_indices(vv_graph *g, vv_node *const *in, const op_case *c)

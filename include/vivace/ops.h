@@ -59,6 +59,9 @@ VV_API vv_node *vv_mean_all(vv_node *x); /* [] */
 VV_API vv_node *vv_argmax(vv_node *x, int axis); /* i32, axis dropped; the first of equals */
 /* The k largest along the last axis, in falling order; indices (i32) may be NULL. */
 VV_API vv_node *vv_topk(vv_node *x, int64_t k, vv_node **indices);
+/* Which elements are among the count[...] largest of their row: x [..., L], count i32 [...] -> bool
+   [..., L]; the first of equals, NaN before any number. No gradient flows. */
+VV_API vv_node *vv_largest(vv_node *x, vv_node *count);
 
 /* ---- shape ---- */
 VV_API vv_node *vv_reshape(vv_node *x, int ndim,
@@ -166,6 +169,9 @@ VV_API vv_node *vv_linear_cross_entropy(vv_node *x, vv_node *weight, vv_node *bi
 /* Element-wise losses, same shape as x; pos_weight may be NULL. */
 VV_API vv_node *vv_bce_with_logits(vv_node *x, vv_node *target, vv_node *pos_weight);
 VV_API vv_node *vv_squared_error(vv_node *x, vv_node *target);
+/* |d| - beta / 2 where |d| >= beta, d^2 / (2 beta) within (Huber 1964, divided by beta; Girshick,
+   arXiv 1504.08083); beta > 0. */
+VV_API vv_node *vv_smooth_l1(vv_node *x, vv_node *target, double beta);
 
 /* ---- attention ---- */
 typedef struct vv_attention_opts {

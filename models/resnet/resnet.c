@@ -145,10 +145,10 @@ static vv_node *net_forward(vv_module *module, vv_graph *graph, vv_node *x)
 
 static const vv_module_class net_class = {"ResNet", net_forward, NULL};
 
-static vv_status add_stem(vv_module *net, int64_t channels, bool imagenet)
+static vv_status add_stem(vv_module *net, int64_t channels, int64_t width, bool imagenet)
 {
     static const vv_pool_opts pool = {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}};
-    const vvi_unit unit = {"conv1", "bn1", channels, 64, imagenet ? 7 : 3, imagenet ? 2 : 1, 1};
+    const vvi_unit unit = {"conv1", "bn1", channels, width, imagenet ? 7 : 3, imagenet ? 2 : 1, 1};
     vv_module *part = NULL;
 
     VV_TRY(add_unit(net, &unit));
@@ -196,6 +196,44 @@ static vv_status check_opts(const vv_resnet_opts *o)
     return VV_OK;
 }
 
+vv_status vv_resnet_trunk_add(vv_module *net, const vv_resnet_trunk_opts *o, int64_t *width)
+{
+    vvi_block block = {.in = o->width, .groups = 1, .width_per_group = 64};
+
+    *width = 0;
+    if (o->depth < VV_RESNET_18 || o->depth > VV_RESNET_152 || o->stages < 1 || o->stages > 4)
+        return vv_fail(VV_EINVAL, "resnet: depth %d must be one of vv_resnet_depth, stages %d "
+                                  "within 1..4", o->depth, o->stages);
+    block.bottleneck = plans[o->depth].bottleneck;
+    if (o->width < 1 || (block.bottleneck && o->width != 64))
+        return vv_fail(VV_EINVAL, "resnet: width %lld must be positive, and 64 with depth %s",
+                       (long long)o->width, plans[o->depth].text);
+    VV_TRY(add_stem(net, o->channels, o->width, true));
+    for (int i = 0; i < o->stages; i++) {
+        block.planes = o->width << i;
+        block.stride = o->stride[i];
+        VV_TRY(add_stage(net, i + 1, &block, plans[o->depth].blocks[i]));
+    }
+    *width = block.in;
+    return VV_OK;
+}
+
+vv_node *vv_resnet_trunk_forward(vv_module *net, vv_graph *graph, vv_node *x, vv_node **stages)
+{
+    static const char *const names[] = {"layer1", "layer2", "layer3", "layer4"};
+
+    x = vv_module_forward(vv_module_find(net, "conv1"), graph, x);
+    x = vv_relu(vv_module_forward(vv_module_find(net, "bn1"), graph, x));
+    x = vv_module_forward(vv_module_find(net, "maxpool"), graph, x);
+    for (int i = 0; i < 4; i++) {
+        vv_module *stage = vv_module_find(net, names[i]);
+        x = stage ? vv_module_forward(stage, graph, x) : x;
+        if (stages)
+            stages[i] = stage ? x : NULL;
+    }
+    return x;
+}
+
 vv_status vv_resnet_new(vv_module **out, int64_t channels, int64_t classes,
                         const vv_resnet_opts *opts)
 {
@@ -209,7 +247,7 @@ vv_status vv_resnet_new(vv_module **out, int64_t channels, int64_t classes,
     VV_TRY(check_opts(o));
     block.bottleneck = plans[o->depth].bottleneck;
     VV_GO(vv_module_new(&net, &net_class, 0));
-    VV_GO(add_stem(net, channels, o->stem == VV_RESNET_STEM_IMAGENET));
+    VV_GO(add_stem(net, channels, 64, o->stem == VV_RESNET_STEM_IMAGENET));
     for (int i = 0; i < 4; i++) {
         block.planes = INT64_C(64) << i;
         block.stride = i ? 2 : 1;

@@ -31,6 +31,22 @@ typedef struct vv_resnet_opts {
 VV_API VV_MUST_USE vv_status vv_resnet_new(VV_OWNED vv_module **out, int64_t channels,
                                            int64_t classes, const vv_resnet_opts *opts);
 
+/* The convolutional part alone, for nets that look at more than the last stage (detectors). */
+typedef struct vv_resnet_trunk_opts {
+    int depth;         /* vv_resnet_depth */
+    int64_t channels;  /* of the images */
+    int64_t width;     /* channels of stem and first stage, 64; with bottlenecks 64 only */
+    int stages;        /* "layer1" to "layer<stages>", 1..4 */
+    int64_t stride[4]; /* of each stage's first block: 1, 2, 2, 2 in ResNets */
+} vv_resnet_trunk_opts;
+/* Adds "conv1", "bn1", "maxpool" and the stages to `net`, as its next children, under torchvision's
+   names, so that weights of its ResNets load. *width = channels of the last stage. */
+VV_API VV_MUST_USE vv_status vv_resnet_trunk_add(vv_module *net, const vv_resnet_trunk_opts *opts,
+                                                 int64_t *width);
+/* x through them -> output of the last stage; stages[i] (may be NULL) = that of "layer<i + 1>". */
+VV_API vv_node *vv_resnet_trunk_forward(vv_module *net, vv_graph *graph, vv_node *x,
+                                        vv_node **stages);
+
 /* The blocks: children "conv1", "bn1", "conv2", "bn2" (bottleneck: and "conv3", "bn3"), then
    "downsample" where the shape changes; y = relu(branch(x) + downsample(x)). */
 extern VV_API const vv_module_class vv_basic_block_class, vv_bottleneck_class;

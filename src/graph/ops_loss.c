@@ -226,3 +226,15 @@ vv_node *vv_squared_error(vv_node *x, vv_node *target)
         return NULL;
     return vv_square(vv_sub(x, cast_to(target, x->out[0].dtype)));
 }
+
+/* With a = |d| and m = min(a, beta): m (a - m / 2) / beta. */
+vv_node *vv_smooth_l1(vv_node *x, vv_node *target, double beta)
+{
+    if (!x || !target || !check_same("smooth_l1", x, target))
+        return NULL;
+    if (!(beta > 0.0 && isfinite(beta)))
+        return vvi_node_fail(x->graph, VV_EINVAL, "smooth_l1: beta %g must be positive", beta);
+    vv_node *a = vv_abs(vv_sub(x, cast_to(target, x->out[0].dtype)));
+    vv_node *m = vv_clamp(a, 0.0, beta);
+    return vv_mul(vv_affine(m, 1.0 / beta, 0.0), vv_sub(a, vv_affine(m, 0.5, 0.0)));
+}

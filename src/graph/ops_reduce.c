@@ -156,6 +156,23 @@ vv_node *vv_topk(vv_node *x, int64_t k, vv_node **indices)
     return node;
 }
 
+vv_node *vv_largest(vv_node *x, vv_node *count)
+{
+    if (!x || !count || vvi_need_axis("largest", x, -1) < 0)
+        return NULL;
+    const vvi_shape *s = &x->out[0], *n = &count->out[0];
+    char have[128], want[128];
+    if (!vv_dtype_is_float(s->dtype) || n->dtype != VV_I32)
+        return vvi_node_fail(x->graph, VV_ETYPE, "largest: x is %s and count %s; a float and i32 "
+                             "are needed", vv_dtype_name(s->dtype), vv_dtype_name(n->dtype));
+    if (n->ndim != s->ndim - 1 || memcmp(n->shape, s->shape, (size_t)n->ndim * sizeof(int64_t)))
+        return vvi_node_fail(x->graph, VV_ESHAPE, "largest: count %s does not fit the rows of %s",
+                             vv_shape_text(n->ndim, n->shape, want, sizeof want),
+                             vv_shape_text(s->ndim, s->shape, have, sizeof have));
+    vv_node *const in[2] = {x, count};
+    return vvi_node_new(x->graph, VV_OP_LARGEST, NULL, VV_BOOL, s->ndim, s->shape, in, 2, 1);
+}
+
 vv_node *vv_broadcast_to(vv_node *x, int ndim, const int64_t *shape)
 {
     if (!x)

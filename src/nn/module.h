@@ -32,6 +32,7 @@ struct vv_module {
     const vv_residual *residual; /* NULL = not a residual block */
     const vv_mlp *mlp;           /* NULL = not a feed-forward block */
     const vv_language *language; /* NULL = not the root of a language model */
+    const struct vv_detector *detector; /* NULL = not the root of a detector */
     bool decoding;
     int64_t past; /* tokens decoded before */
     vv_observe_fn observe; /* NULL: nobody watches */

@@ -93,6 +93,7 @@ static void test_composites(void **state)
         {"where, all broadcast", build_where, 3, {{OP_BOOL, 3, {2, 3, 4}}, X(0, {0}), X(1, {1})}},
         {"lerp", build_lerp, 3, {X(2, {3, 4}), X(2, {3, 4}), X(2, {3, 4})}},
         {"lerp, one weight", build_lerp, 3, {X(2, {3, 4}), X(2, {3, 4}), X(0, {0})}},
+        {"smooth_l1", build_smooth_l1, 2, {X(2, {3, 4}), X(2, {3, 4})}, {0.4}},
         {"x + x", build_add_self, 1, {X(2, {3, 4})}},
         {"max(x, x)", build_maximum_self, 1, {X(2, {3, 4})}},
         {"x + scalar", build_add_scalar, 1, {X(2, {3, 4})}},

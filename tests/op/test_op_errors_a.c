@@ -111,6 +111,9 @@ static void test_reduce(void **state)
     WRONG(VV_ESHAPE, "argmax: axis 0 has no elements", vv_argmax(o.empty, 0));
     WRONG(VV_EINVAL, "topk: k is 4, the last axis has 3", vv_topk(o.f23, 4, NULL));
     WRONG(VV_EINVAL, "topk: k is 0", vv_topk(o.f23, 0, NULL));
+    WRONG(VV_ESHAPE, "largest: count [2,3] does not fit the rows of [2,3]",
+          vv_largest(o.f23, o.i23));
+    WRONG(VV_ETYPE, "largest: x is i32", vv_largest(o.i23, o.i23));
     WRONG(VV_ESHAPE, "broadcast_to: [2,3] does not broadcast to [3,3]",
           vv_broadcast_to(o.f23, 2, SHAPE(3, 3)));
     WRONG(VV_ESHAPE, "broadcast_to: [2,3] does not", vv_broadcast_to(o.f23, 1, SHAPE(3)));

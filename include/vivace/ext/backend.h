@@ -26,6 +26,7 @@ VV_BEGIN_DECLS
     X(BROADCAST, "broadcast")                                                                      \
     X(ARGMAX, "argmax")                                                                            \
     X(TOPK, "topk")         /* out: values, indices (i32) */                                       \
+    X(LARGEST, "largest")   /* in: x [..., L], count i32 [...]; out: bool */                       \
     X(PERMUTE, "permute")                                                                          \
     X(SLICE, "slice")                                                                              \
     X(SLICE_GRAD, "slice_grad") /* in: dy; out: zeros with dy at the slice */                      \

@@ -25,6 +25,7 @@ const vv_backend vvi_backend_cpu = {
         [VV_OP_REDUCE] = vvi_cpu_reduce,
         [VV_OP_BROADCAST] = vvi_cpu_broadcast,
         [VV_OP_ARGMAX] = vvi_cpu_argmax,
+        [VV_OP_LARGEST] = vvi_cpu_largest,
         [VV_OP_PERMUTE] = vvi_cpu_permute,
         [VV_OP_SLICE] = vvi_cpu_slice,
         [VV_OP_SLICE_GRAD] = vvi_cpu_slice_grad,

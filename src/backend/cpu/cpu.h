@@ -13,7 +13,7 @@ extern const vv_kernel vvi_cpu_unary[], vvi_cpu_unary_grad[], vvi_cpu_binary[], 
 /* cpu_random.c */
 extern const vv_kernel vvi_cpu_dropout[], vvi_cpu_random[], vvi_cpu_full[], vvi_cpu_accumulate[];
 /* cpu_reduce.c */
-extern const vv_kernel vvi_cpu_reduce[], vvi_cpu_argmax[];
+extern const vv_kernel vvi_cpu_reduce[], vvi_cpu_argmax[], vvi_cpu_largest[];
 /* cpu_shape.c, cpu_permute.c, cpu_gather.c */
 extern const vv_kernel vvi_cpu_slice[], vvi_cpu_slice_grad[], vvi_cpu_concat[], vvi_cpu_pad[],
     vvi_cpu_broadcast[], vvi_cpu_permute[], vvi_cpu_gather[], vvi_cpu_gather_grad[],

@@ -221,3 +221,83 @@ const vv_kernel vvi_cpu_argmax[] = {
     {"vector", accepts_argmax, prepare_argmax, run_argmax, NULL, 0},
     {0},
 };
+
+/* ---- the largest of each row: the bits of the last one taken are found byte by byte ---- */
+
+/* Rising with the number; every NaN is above. */
+static uint32_t order_key(float v)
+{
+    uint32_t bits;
+    if (v != v)
+        return UINT32_MAX;
+    v += 0.0f; /* -0 is 0 */
+    memcpy(&bits, &v, sizeof bits);
+    return bits >> 31 ? ~bits : bits | UINT32_C(0x80000000);
+}
+
+static bool accepts_largest(const vv_call *call)
+{
+    return call->in[0].dtype == VV_F32 && call->in[1].dtype == VV_I32 &&
+           call->out[0].dtype == VV_BOOL && call->in[0].count > 0;
+}
+
+/* The key of number `count` in falling order (1 <= count <= n); *equals = how many of that key are
+   among the first `count`. */
+static uint32_t key_at(const float *v, int64_t n, int64_t count, int64_t *equals)
+{
+    uint32_t key = 0, mask = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        int64_t bins[256] = {0};
+        int digit = 255;
+        for (int64_t i = 0; i < n; i++) {
+            const uint32_t k = order_key(v[i]);
+            bins[k >> shift & 255] += (k & mask) == key;
+        }
+        while (bins[digit] < count)
+            count -= bins[digit--];
+        key |= (uint32_t)digit << shift;
+        mask |= UINT32_C(255) << shift;
+    }
+    *equals = count;
+    return key;
+}
+
+static void largest_row(const float *v, int64_t n, int64_t count, uint8_t *out)
+{
+    int64_t equals = 0;
+    if (count <= 0 || count >= n) {
+        memset(out, count > 0, (size_t)n);
+        return;
+    }
+    const uint32_t last = key_at(v, n, count, &equals);
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t k = order_key(v[i]);
+        out[i] = k > last || (k == last && equals-- > 0);
+    }
+}
+
+static void largest_chunk(void *ctx, int64_t chunk, int slot)
+{
+    (void)slot;
+    const vv_call *call = ctx;
+    const vv_buf *x = &call->in[0];
+    const int64_t n = x->shape[x->ndim - 1], grain = vvi_row_grain(n);
+    const int64_t end = vvi_min64((chunk + 1) * grain, x->count / n);
+    for (int64_t r = chunk * grain; r < end; r++)
+        largest_row((const float *)x->data + r * n, n, ((const int32_t *)call->in[1].data)[r],
+                    (uint8_t *)call->out[0].data + r * n);
+}
+
+static vv_status run_largest(const vv_call *call)
+{
+    const vv_buf *x = &call->in[0];
+    const int64_t n = x->shape[x->ndim - 1];
+    vv_call copy = *call;
+    vvi_cpu_for(vvi_chunks(x->count / n, vvi_row_grain(n)), 0, largest_chunk, &copy);
+    return VV_OK;
+}
+
+const vv_kernel vvi_cpu_largest[] = {
+    {"radix", accepts_largest, NULL, run_largest, NULL, 0},
+    {0},
+};

@@ -42,6 +42,7 @@ const vv_backend vvi_backend_ref = {
         [VV_OP_BROADCAST] = vvi_ref_broadcast,
         [VV_OP_ARGMAX] = vvi_ref_argmax,
         [VV_OP_TOPK] = vvi_ref_topk,
+        [VV_OP_LARGEST] = vvi_ref_largest,
         [VV_OP_PERMUTE] = vvi_ref_permute,
         [VV_OP_SLICE] = vvi_ref_slice,
         [VV_OP_SLICE_GRAD] = vvi_ref_slice_grad,

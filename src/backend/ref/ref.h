@@ -13,7 +13,8 @@ void vvi_ref_set(const vv_buf *buf, int64_t i, double value);
 extern const vv_kernel vvi_ref_full[], vvi_ref_unary[], vvi_ref_unary_grad[], vvi_ref_binary[],
     vvi_ref_where[], vvi_ref_cast[], vvi_ref_dropout[], vvi_ref_random[], vvi_ref_accumulate[];
 /* ref_reduce.c */
-extern const vv_kernel vvi_ref_reduce[], vvi_ref_broadcast[], vvi_ref_argmax[], vvi_ref_topk[];
+extern const vv_kernel vvi_ref_reduce[], vvi_ref_broadcast[], vvi_ref_argmax[], vvi_ref_topk[],
+    vvi_ref_largest[];
 /* ref_shape.c */
 extern const vv_kernel vvi_ref_permute[], vvi_ref_slice[], vvi_ref_slice_grad[], vvi_ref_concat[],
     vvi_ref_pad[], vvi_ref_gather[], vvi_ref_gather_grad[], vvi_ref_one_hot[];

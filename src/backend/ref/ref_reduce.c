@@ -202,9 +202,33 @@ static vv_status run_topk(const vv_call *call)
     return VV_OK;
 }
 
+static bool accepts_largest(const vv_call *call)
+{
+    return call->in[1].dtype == VV_I32 && call->out[0].dtype == VV_BOOL;
+}
+
+/* An element is in if fewer than count come before it. */
+static vv_status run_largest(const vv_call *call)
+{
+    const vv_buf *x = &call->in[0];
+    const int64_t length = x->shape[x->ndim - 1];
+    for (int64_t i = 0; i < x->count; i++) {
+        const double v = vvi_ref_get(x, i);
+        const int64_t row = i / length * length;
+        int64_t before = 0;
+        for (int64_t j = row; j < row + length; j++) {
+            const double other = vvi_ref_get(x, j);
+            before += is_larger(other, v) || (!is_larger(v, other) && j < i);
+        }
+        vvi_ref_set(&call->out[0], i, before < ((const int32_t *)call->in[1].data)[i / length]);
+    }
+    return VV_OK;
+}
+
 const vv_kernel vvi_ref_reduce[] = {{"ref", accepts_reduce, prepare_reduce, run_reduce, NULL, 0},
                                     {0}};
 const vv_kernel vvi_ref_broadcast[] = {{"ref", vvi_ref_same_dtype, NULL, run_broadcast, NULL, 0},
                                        {0}};
 const vv_kernel vvi_ref_argmax[] = {{"ref", accepts_argmax, NULL, run_argmax, NULL, 0}, {0}};
 const vv_kernel vvi_ref_topk[] = {{"ref", accepts_topk, NULL, run_topk, NULL, 0}, {0}};
+const vv_kernel vvi_ref_largest[] = {{"ref", accepts_largest, NULL, run_largest, NULL, 0}, {0}};
