@@ -50,7 +50,8 @@ typedef struct vv_detector {
 /* `detector` must live as long as the program (a static const). */
 VV_API void vv_module_set_detector(vv_module *module, const vv_detector *detector);
 VV_API VV_BORROWED const vv_detector *vv_module_detector(const vv_module *module); /* or NULL */
-/* For vv_model.loss of nets that are detectors: vv_multibox_loss with the net's default boxes. */
+/* For vv_model.loss of nets that are detectors: vv_multibox_loss with the net's default boxes;
+   loss_opts is a vv_multibox_opts or NULL. */
 extern VV_API const vv_loss_class vv_multibox_loss_class;
 
 typedef struct vv_detection {

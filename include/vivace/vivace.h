@@ -9,6 +9,7 @@
 #include <vivace/data.h>
 #include <vivace/datasets.h>
 #include <vivace/describe.h>
+#include <vivace/detection.h>
 #include <vivace/explorer.h>
 #include <vivace/export.h>
 #include <vivace/frontier.h>

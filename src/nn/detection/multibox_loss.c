@@ -145,7 +145,7 @@ static vv_node *items(const vv_model *model, vv_node *output, vv_node *target)
         return vvi_node_fail(vv_node_graph(output), VV_ESTATE,
                              "multibox_loss: the net has no default boxes for an output of %lld",
                              (long long)boxes);
-    return vv_multibox_loss(output, target, priors, NULL);
+    return vv_multibox_loss(output, target, priors, model->loss_opts);
 }
 
 static bool is_whole_box(const float *row)
@@ -188,7 +188,9 @@ static int64_t count(const vv_model *model, const vv_tensor *target)
 }
 
 const vv_loss_class vv_multibox_loss_class = {
+    .name = "multibox",
     .items = items,
     .check = check,
     .count = count,
+    .indices_only = true,
 };
