@@ -30,7 +30,8 @@ VV_API VV_MUST_USE vv_status vv_boxes_match(int32_t *match, const float *priors,
 
 typedef struct vv_multibox_opts {
     double overlap;   /* IoU above which a default box stands for a box */
-    double negatives; /* default boxes of the background in the loss, for each that stands for one */
+    double
+        negatives; /* default boxes of the background in the loss, for each that stands for one */
 } vv_multibox_opts;
 #define VV_MULTIBOX_DEFAULTS {0.5, 3.0}
 /* SSD's loss of each image, f32 [N]: smooth L1 of the offsets of the default boxes that stand for a

@@ -254,8 +254,9 @@ static vv_status check_input(const vv_ssd_opts *o, const vv_sample_spec *input)
     VV_TRY(vv_model_need_image("ssd", input, 16));
     if (input->target_dtype != VV_F32 || input->target_ndim != 2 ||
         input->target_shape[1] != VV_TARGET_COLUMNS)
-        return vv_fail(VV_EINVAL, "ssd: needs data whose targets are boxes (f32 [M,6]), as the data "
-                                  "sets coco and shapes have them");
+        return vv_fail(VV_EINVAL,
+                       "ssd: needs data whose targets are boxes (f32 [M,6]), as the data "
+                       "sets coco and shapes have them");
     return check_size(o, input);
 }
 

@@ -10,7 +10,10 @@ static const vv_metric_desc *const table[] = {
     &vvi_metric_accuracy,      &vvi_metric_topk,       &vvi_metric_cross_entropy,
     &vvi_metric_perplexity,    &vvi_metric_masked_accuracy, &vvi_metric_miou,
     &vvi_metric_dice,          &vvi_metric_f1,         &vvi_metric_matthews,
-    &vvi_metric_spearman,      &vvi_metric_mse,        NULL,
+    &vvi_metric_spearman,      &vvi_metric_mse,        &vvi_metric_map,
+    &vvi_metric_map50,         &vvi_metric_map75,      &vvi_metric_map_small,
+    &vvi_metric_map_medium,    &vvi_metric_map_large,  &vvi_metric_mar1,
+    &vvi_metric_mar10,         &vvi_metric_mar100,     NULL,
 };
 enum { COUNT = sizeof table / sizeof *table - 1 };
 
@@ -185,6 +188,9 @@ vv_status vv_metric_value(const vv_metric *m, double *out)
 
 vv_status vvi_metric_need_classes(const vv_metric *m, int64_t min, int64_t max)
 {
+    if (m->model->task == VV_TASK_DETECT)
+        return vv_fail(VV_EINVAL, "metric %s measures classes, the model finds boxes; use map or "
+                                  "map50", m->name);
     if (m->model->task != VV_TASK_CLASSIFY)
         return vv_fail(VV_EINVAL, "metric %s measures classes, the model gives numbers; use mse or "
                                   "spearman", m->name);
@@ -201,10 +207,10 @@ vv_status vvi_metric_need_numbers(const vv_metric *m)
 {
     if (m->model->task == VV_TASK_REGRESS)
         return VV_OK;
-    return vv_fail(VV_EINVAL,
-                   "metric %s measures numbers, the model gives classes; use accuracy or "
-                   "cross_entropy",
-                   m->name);
+    return vv_fail(VV_EINVAL, "metric %s measures numbers, the model gives %s", m->name,
+                   m->model->task == VV_TASK_DETECT
+                       ? "boxes; use map or map50"
+                       : "classes; use accuracy or cross_entropy");
 }
 
 vv_status vvi_metric_check_classes(const vv_metric *m, const vv_node *output,

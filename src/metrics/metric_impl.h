@@ -27,6 +27,8 @@ vv_status vvi_tally_push(vv_tally *tally, double value);
 
 extern const vv_metric_desc vvi_metric_accuracy, vvi_metric_masked_accuracy, vvi_metric_topk,
     vvi_metric_miou, vvi_metric_dice, vvi_metric_f1, vvi_metric_matthews, vvi_metric_cross_entropy,
-    vvi_metric_perplexity, vvi_metric_mse, vvi_metric_spearman;
+    vvi_metric_perplexity, vvi_metric_mse, vvi_metric_spearman,
+    vvi_metric_map, vvi_metric_map50, vvi_metric_map75, vvi_metric_map_small, vvi_metric_map_medium,
+    vvi_metric_map_large, vvi_metric_mar1, vvi_metric_mar10, vvi_metric_mar100;
 
 #endif

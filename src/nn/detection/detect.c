@@ -113,11 +113,11 @@ vv_status vv_detect(vv_detection **out, int64_t *count, const float *output, con
     *out = NULL;
     *count = 0;
     if (boxes < 0 || classes < 2 || o->candidates < 1 || o->keep < 1)
-        return vv_fail(VV_EINVAL,
-                       "detect: %lld boxes, %lld classes (with the background), candidates %lld and "
-                       "keep %lld; at least two classes and one of each are needed",
-                       (long long)boxes, (long long)classes, (long long)o->candidates,
-                       (long long)o->keep);
+        return vv_fail(
+            VV_EINVAL,
+            "detect: %lld boxes, %lld classes (with the background), candidates %lld and "
+            "keep %lld; at least two classes and one of each are needed",
+            (long long)boxes, (long long)classes, (long long)o->candidates, (long long)o->keep);
     VV_GO(vv_size_mul(&cells, (size_t)boxes, (size_t)classes));
     VV_GO(vv_alloc_array(&probability, cells, sizeof *probability));
     VV_GO(vv_alloc_array(&decoded, (size_t)boxes, 4 * sizeof *decoded));
@@ -146,8 +146,9 @@ vv_status vv_model_detect(vv_detection **out, int64_t *count, const vv_model *mo
     *count = 0;
     if (!detector || output->dtype != VV_F32 || output->ndim != 3 || row < 0 ||
         row >= output->shape[0])
-        return vv_fail(VV_EINVAL, "detect: row %lld of an output of %d dimensions from model %s; an "
-                                  "f32 output [N,B,4 + classes] of a detector is needed",
+        return vv_fail(VV_EINVAL,
+                       "detect: row %lld of an output of %d dimensions from model %s; an "
+                       "f32 output [N,B,4 + classes] of a detector is needed",
                        (long long)row, output->ndim, model->name ? model->name : "(unnamed)");
     const int64_t boxes = output->shape[1], width = output->shape[2];
     const float *priors = detector->priors(model->net, boxes, NULL);

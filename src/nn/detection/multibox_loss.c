@@ -80,7 +80,8 @@ static vv_node *image_losses(vv_node *output, const matched *m)
     vv_node *logits = vv_cast(vv_slice(output, 2, 4, shape[2], 1), VV_F32);
     vv_node *classes = vv_data(g, VV_I32, 2, boxes, m->classes);
     vv_node *stands = vv_data(g, VV_BOOL, 2, boxes, m->stands);
-    vv_node *zero = vv_full(g, VV_F32, 0, NULL, 0.0), *first = vv_full(g, VV_F32, 0, NULL, HUGE_VAL);
+    vv_node *zero = vv_full(g, VV_F32, 0, NULL, 0.0),
+            *first = vv_full(g, VV_F32, 0, NULL, HUGE_VAL);
 
     vv_node *off = vv_smooth_l1(offsets, vv_data(g, VV_F32, 3, boxes, m->offsets), 1.0);
     off = vv_where(stands, vv_sum(off, (const int[]){2}, 1, false), zero);
