@@ -53,6 +53,39 @@ VV_API VV_MUST_USE vv_status vv_mds_values_f32(const vv_mds_values *values, int6
 VV_API VV_MUST_USE vv_status vv_mds_image(const uint8_t **pixels, int64_t shape[3],
                                           const char *encoding, const void *data, size_t bytes);
 
+/* ---- writing (version 2) ---- */
+/* Shards shard.00000.mds, shard.00001.mds, ... and last of all index.json, each whole or not at
+   all: a folder with an index is a finished set. */
+typedef struct vv_mds_writer vv_mds_writer;
+typedef struct vv_mds_bytes {
+    const void *data;
+    size_t bytes;
+} vv_mds_bytes;
+typedef struct vv_mds_writer_opts {
+    const vv_mds_column *columns; /* names and encodings; `size` is not looked at */
+    int column_count;
+    uint64_t shard_bytes;    /* a shard is at most so large, unless one sample is larger */
+    const char *compression; /* "" = none, "gz[:level]", "zstd[:level]" */
+    const char *hashes;      /* of each file, into the index: of "sha1,sha256,xxh64", sorted */
+    bool overwrite;          /* a finished set in the folder is removed first; else VV_EEXIST */
+} vv_mds_writer_opts;
+/* 64 MiB, not compressed, SHA-256. */
+#define VV_MDS_WRITER_DEFAULTS                        \
+    {                                                 \
+        NULL, 0, (uint64_t)1 << 26, "", "sha256", false \
+    }
+/* Makes the folder. Shards that an unfinished writer left there are removed. */
+VV_API VV_MUST_USE vv_status vv_mds_writer_new(VV_OWNED vv_mds_writer **out, const char *dir,
+                                               const vv_mds_writer_opts *opts);
+/* One sample: its columns' bytes, encoded already, in the order of the options. */
+VV_API VV_MUST_USE vv_status vv_mds_writer_add(vv_mds_writer *writer, const vv_mds_bytes *values);
+VV_API int64_t vv_mds_writer_count(const vv_mds_writer *writer);  /* samples so far */
+VV_API uint64_t vv_mds_writer_bytes(const vv_mds_writer *writer); /* of the files so far */
+/* The last shard and the index; then the set can be opened. */
+VV_API VV_MUST_USE vv_status vv_mds_writer_finish(vv_mds_writer *writer);
+/* Without finish: the folder has no index, and the next writer begins again. */
+VV_API void vv_mds_writer_free(VV_TAKES vv_mds_writer *writer);
+
 VV_END_DECLS
 
 #endif

@@ -34,6 +34,9 @@ VV_MUST_USE vv_status vvi_mds_locate(const vvi_mds_index *index, const vvi_mds_s
 VV_MUST_USE vv_status vvi_mds_pick(const vvi_mds_index *index, const unsigned char *sample,
                                    size_t bytes, int column, size_t *begin, size_t *end);
 
+/* Bytes of every value of an encoding; 0 = each its own. */
+int64_t vvi_mds_encoded_size(const char *encoding);
+
 static inline uint64_t vvi_mds_number(const unsigned char *at, int bytes)
 {
     uint64_t value = 0;

@@ -146,6 +146,25 @@ vv_status vv_mds_values_of(vv_mds_values *out, const char *encoding, const void 
     return VV_OK;
 }
 
+int64_t vvi_mds_encoded_size(const char *encoding)
+{
+    vv_mds_values values = {0};
+    const char *dtype = strncmp(encoding, "ndarray:", 8) == 0 ? encoding + 8 : NULL;
+    const char *shape = dtype ? strchr(dtype, ':') : NULL;
+    const char *name = strcmp(encoding, "int") == 0 ? "int64" : encoding;
+    const int d = shape ? dtype_called(dtype, (size_t)(shape - dtype))
+                        : dtype_called(name, strlen(name));
+    if (d < 0)
+        return 0;
+    int64_t bytes = dtypes[d].bytes;
+    if (shape && named_shape(&values, encoding, shape + 1) != VV_OK)
+        return 0;
+    for (int i = 0; i < values.ndim; i++)
+        if (__builtin_mul_overflow(bytes, values.shape[i], &bytes) || bytes > INT32_MAX)
+            return 0;
+    return bytes;
+}
+
 /* ---- numbers ---- */
 
 /* IEEE half: sign, 5 bits of exponent, 10 of fraction. */
