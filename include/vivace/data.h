@@ -55,6 +55,15 @@ typedef struct vv_dataset_class {
        `read` and `vary`, from several threads at once. `read` gives the sample as evaluation has
        it. May be NULL. */
     vv_status (*draw)(vv_dataset *dataset, vv_augment_call *call, void *input, void *target);
+    /* The order of an epoch for loaders that shuffle: out[count] = 0 .. count - 1 in an order that
+       depends on (seed, epoch) and the files only. For sets that cannot reach every sample at the
+       same cost; see vv_order_windows. NULL: any order, each as likely. */
+    vv_status (*order)(vv_dataset *dataset, uint64_t seed, int64_t epoch, int64_t count,
+                       int64_t *out);
+    /* These samples will be asked for soon, in this order: time to fetch what they lie in. Loaders
+       tell each sample once, `lookahead` samples ahead; never two at once for the same loader. It
+       returns at once, and what it cannot do is told when the sample is read. May be NULL. */
+    void (*soon)(vv_dataset *dataset, const int64_t *indices, int64_t count);
 } vv_dataset_class;
 struct vv_dataset {
     const vv_dataset_class *type;
@@ -67,6 +76,7 @@ struct vv_dataset {
     /* If the whole set is in memory: row-major inputs and targets; else NULL. */
     const void *inputs;
     const void *targets;
+    int64_t lookahead; /* samples that `soon` wants to be told ahead */
     void *self;
 };
 /* Options every data set's struct starts with. */

@@ -13,7 +13,8 @@ VV_MUST_USE vv_status vvi_dataset_home(VV_OWNED char **out, const char *name);
 VV_MUST_USE vv_status vvi_unpack(VV_OWNED void **out, size_t *out_bytes, const char *name,
                                  const void *data, size_t bytes, size_t max_bytes);
 
-/* "gz[:level]", "zstd[:level]"; VV_EINVAL for anything else, VV_EUNSUPPORTED if this build cannot. */
+/* "gz[:level]", "zstd[:level]"; VV_EINVAL for anything else, VV_EUNSUPPORTED if this build cannot.
+ */
 VV_MUST_USE vv_status vvi_compression_parse(const char *text, bool *zstd, int *level);
 VV_MUST_USE vv_status vvi_compress(VV_OWNED void **out, size_t *out_bytes, bool zstd, int level,
                                    const void *data, size_t bytes);

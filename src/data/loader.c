@@ -82,7 +82,7 @@ vv_status vv_loader_new(vv_loader **out, vv_dataset *dataset, const vv_loader_op
     loader->count = opts->limit > 0 && opts->limit < dataset->count ? opts->limit : dataset->count;
     VV_GO(vvi_layout_init(&loader->layout, loader->count, opts->batch_size, opts->drop_last));
     VV_GO(init_samples(loader));
-    VV_GO(vvi_order_init(&loader->order, opts->seed, loader->count, opts->shuffle));
+    VV_GO(vvi_order_init(&loader->order, dataset, opts->seed, loader->count, opts->shuffle));
     /* At work, waiting, in the caller's hands, and kept by a graph until its next step. */
     VV_GO(vvi_batch_pool_new(&loader->pool, &dataset->spec,
                              loader->images ? VV_F32 : dataset->spec.input_dtype,
@@ -206,6 +206,27 @@ vv_status vv_loader_seek(vv_loader *loader, int64_t epoch, int64_t batch)
     return VV_OK;
 }
 
+/* Tells the set which samples come within its `lookahead` behind a batch, those of all ranks: each
+   once, or again after a seek. What cannot be told is found out when it is read. */
+static void tell_soon(vv_loader *loader, int64_t position, int64_t rows)
+{
+    vv_dataset *dataset = loader->dataset;
+    const int64_t ahead = dataset->lookahead < loader->count ? dataset->lookahead : loader->count;
+    const int64_t end = position + rows + ahead;
+    int64_t piece[256];
+    if (loader->told < position || loader->told > end)
+        loader->told = position;
+    while (loader->told < end) {
+        const int64_t epoch = loader->told / loader->count, first = loader->told % loader->count;
+        int64_t many = end - loader->told < 256 ? end - loader->told : 256;
+        many = many < loader->count - first ? many : loader->count - first;
+        if (vvi_order_get(&loader->order, epoch, first, many, piece) != VV_OK)
+            return;
+        dataset->type->soon(dataset, piece, many);
+        loader->told += many;
+    }
+}
+
 vv_status vvi_loader_begin(vv_loader *loader, int64_t ticket, vv_batch **out)
 {
     const vvi_place at = vvi_layout_find(&loader->layout, ticket);
@@ -219,7 +240,14 @@ vv_status vvi_loader_begin(vv_loader *loader, int64_t ticket, vv_batch **out)
     VV_TRY(vvi_batch_pool_take(loader->pool, rows, out));
     (*out)->epoch = at.epoch;
     (*out)->index = at.batch;
-    vvi_order_get(&loader->order, at.epoch, first, rows, (*out)->sample);
+    const vv_status status = vvi_order_get(&loader->order, at.epoch, first, rows, (*out)->sample);
+    if (status != VV_OK) {
+        vv_batch_free(*out);
+        *out = NULL;
+        return status;
+    }
+    if (loader->dataset->type->soon)
+        tell_soon(loader, at.epoch * loader->count + at.first, at.rows);
     return VV_OK;
 }
 

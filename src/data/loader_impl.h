@@ -30,6 +30,7 @@ struct vv_loader {
     vvi_augment *augments; /* in order; changed only while no worker is at work */
     int augment_count;
     vvi_order order; /* under the prefetcher's lock, if there is one */
+    int64_t told; /* position, over all epochs, up to which the set's `soon` was told; like order */
     vvi_batch_pool *pool;
     void *scratch;        /* two raw inputs, for the caller's thread */
     int64_t epoch, batch; /* where the caller is */

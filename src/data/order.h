@@ -2,10 +2,11 @@
 #ifndef VVI_ORDER_H
 #define VVI_ORDER_H
 
-#include <vivace/status.h>
+#include <vivace/data.h>
 
 /* Two epochs are kept because prefetching runs across the end of one. */
 typedef struct vvi_order {
+    vv_dataset *dataset; /* may have an order of its own */
     uint64_t seed;
     int64_t count;
     bool shuffle;
@@ -13,9 +14,11 @@ typedef struct vvi_order {
     int64_t epoch[2]; /* -1 = empty */
 } vvi_order;
 
-VV_MUST_USE vv_status vvi_order_init(vvi_order *order, uint64_t seed, int64_t count, bool shuffle);
+VV_MUST_USE vv_status vvi_order_init(vvi_order *order, vv_dataset *dataset, uint64_t seed,
+                                     int64_t count, bool shuffle);
 /* Samples at positions [first, first + count) of an epoch. */
-void vvi_order_get(vvi_order *order, int64_t epoch, int64_t first, int64_t count, int64_t *out);
+VV_MUST_USE vv_status vvi_order_get(vvi_order *order, int64_t epoch, int64_t first, int64_t count,
+                                    int64_t *out);
 void vvi_order_fini(vvi_order *order);
 
 #endif

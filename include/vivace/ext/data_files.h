@@ -47,6 +47,13 @@ VV_API VV_MUST_USE vv_status vv_png_write(const char *path, const uint8_t *pixel
                                           int64_t width, int64_t channels);
 /* *train = true for "train", false for "eval"; anything else is VV_EINVAL. */
 VV_API VV_MUST_USE vv_status vv_dataset_split(bool *train, const char *name, const char *split);
+/* An order for sets whose samples lie in groups (shards): the groups in random order, one after the
+   other, cut into windows of so many samples, which are shuffled; so a window's samples lie in few
+   groups. Group g has the samples from first[g] on, first[0] = 0, ascending. out[count] = samples
+   0 .. count - 1, a function of (seed, epoch) and the groups only. */
+VV_API VV_MUST_USE vv_status vv_order_windows(int64_t *out, int64_t count, const int64_t *first,
+                                              int64_t groups, int64_t window, uint64_t seed,
+                                              int64_t epoch);
 
 VV_END_DECLS
 
