@@ -74,7 +74,7 @@ tsan) # without OpenMP: libgomp is not instrumented, its barriers look like race
     ;;
 minimal) # backend `ref` alone and nothing optional; whole recipes would take minutes on it
     suite debugoptimized "-Doptimization=2 -Ddebug=false -Dcpu=disabled -Donednn=disabled \
-        -Dopenmp=disabled -Dzlib=disabled -Dzstd=disabled -Dcurl=disabled -Dpng=disabled -Dpcre2=disabled -Dprotobuf=disabled -Dsqlite=disabled -Dmicrohttpd=disabled" --no-suite slow --no-suite recipes
+        -Dopenmp=disabled -Dzlib=disabled -Dzstd=disabled -Dcurl=disabled -Dpng=disabled -Djpeg=disabled -Dpcre2=disabled -Dprotobuf=disabled -Dsqlite=disabled -Dmicrohttpd=disabled" --no-suite slow --no-suite recipes
     ;;
 lint)
     step check_layers tools/check_layers

@@ -41,6 +41,35 @@ VV_API void vv_image_brightness(const vv_image_shape *shape, const uint8_t *in, 
 VV_API void vv_image_sharpness(const vv_image_shape *shape, const uint8_t *in, uint8_t *out,
                                double factor);
 
+/* ---- sizes ---- */
+typedef enum vv_image_filter {
+    VV_IMAGE_NEAREST,
+    VV_IMAGE_BILINEAR,
+    VV_IMAGE_BICUBIC,
+    VV_IMAGE_BOX,
+    VV_IMAGE_FILTER_COUNT
+} vv_image_filter;
+VV_API VV_BORROWED const char *vv_image_filter_name(vv_image_filter filter);
+/* `in` made as large as `out`, as Pillow's resize does: the filter is widened when it shrinks, so
+   that nothing aliases. box = x0,y0,x1,y1 of the input (NULL = all of it); what lies beside it
+   still counts where the filter reaches there. Both have the same channels (1 or 3). VV_ESHAPE with
+   a sentence for sizes below 1 and boxes that are not inside. */
+VV_API VV_MUST_USE vv_status vv_image_resample(const vv_image_shape *out_shape, uint8_t *out,
+                                               const vv_image_shape *in_shape, const uint8_t *in,
+                                               const double box[4], vv_image_filter filter);
+/* Mirrored left-right, in place. */
+VV_API void vv_image_flip(const vv_image_shape *shape, uint8_t *image);
+/* box = a part with area U(scale) of the image and width : height = exp U(ln ratio), whole pixels
+   and fully inside; after ten misses the largest central part of an allowed ratio (Szegedy et al.,
+   "Going deeper with convolutions", 2015). Scale (0.08, 1) and ratio (3/4, 4/3) are usual. */
+VV_API void vv_image_random_resized_crop(double box[4], vv_rng *rng, int64_t height, int64_t width,
+                                         const double scale[2], const double ratio[2]);
+/* box = what is left when the shorter side is made `resize` pixels and the central `height` x
+   `width` are cut out: resample it to that size. Where the image is smaller than the cut, the box
+   is as much as there is, with the ratio of the cut. */
+VV_API void vv_image_centre_crop(double box[4], int64_t image_height, int64_t image_width,
+                                 int64_t resize, int64_t height, int64_t width);
+
 /* ---- random changes of a strength, for AugMix and RandAugment ---- */
 typedef enum vv_augment_op {
     VV_AUGMENT_AUTOCONTRAST,
@@ -73,6 +102,23 @@ VV_API vv_augment_op vv_augment_choose(vv_augment_set set, vv_rng *rng);
 /* The op with a random strength up to `severity`, 0..10. */
 VV_API void vv_augment_apply(vv_augment_op op, double severity, vv_rng *rng,
                              const vv_image_shape *shape, const uint8_t *in, uint8_t *out);
+
+/* ---- random changes of colour ---- */
+/* Every hue moved by `turn` of the circle, -0.5..0.5, through Pillow's 8-bit HSV; grey stays. */
+VV_API void vv_image_hue(const vv_image_shape *shape, const uint8_t *in, uint8_t *out, double turn);
+/* How far each may go: factors from U(max(0, 1 - x), 1 + x), hue from U(-hue, hue) of the circle,
+   in random order. */
+typedef struct vv_color_jitter {
+    double brightness, contrast, saturation, hue;
+} vv_color_jitter;
+/* In place; scratch has room for one image. */
+VV_API void vv_image_color_jitter(const vv_image_shape *shape, uint8_t *image, uint8_t *scratch,
+                                  const vv_color_jitter *jitter, vv_rng *rng);
+/* Each with probability 1/2: brightness times U(1 +- 32/255), contrast times U(0.5, 1.5) before or
+   after the rest, saturation times U(0.5, 1.5), hue turned by U(+-18/255) (Liu et al., "SSD",
+   2016). In place; scratch has room for one image. */
+VV_API void vv_image_photometric_distortion(const vv_image_shape *shape, uint8_t *image,
+                                            uint8_t *scratch, vv_rng *rng);
 
 VV_END_DECLS
 

@@ -16,6 +16,7 @@
 #include <vivace/generate.h>
 #include <vivace/graph.h>
 #include <vivace/image.h>
+#include <vivace/image_files.h>
 #include <vivace/linalg.h>
 #include <vivace/loggers.h>
 #include <vivace/memory.h>
