@@ -5,12 +5,18 @@
 
 #include <vivace/export.h>
 
-typedef vv_status export_fn(vv_model *model, const vv_sample_spec *input, const char *path);
+typedef vv_status export_fn(vv_run *run, const char *path, const vv_onnx_opts *opts);
 
-static vv_status to_safetensors(vv_model *model, const vv_sample_spec *input, const char *path)
+static vv_status to_safetensors(vv_run *run, const char *path, const vv_onnx_opts *opts)
 {
-    (void)input;
-    return vv_export_safetensors(model, path);
+    (void)opts;
+    return vv_export_safetensors(vv_trainer_state(vv_run_trainer(run))->model, path);
+}
+
+static vv_status to_onnx(vv_run *run, const char *path, const vv_onnx_opts *opts)
+{
+    const vv_state *state = vv_trainer_state(vv_run_trainer(run));
+    return vv_export_onnx_with(state->model, &state->input_spec, path, opts);
 }
 
 static const struct {
@@ -18,7 +24,7 @@ static const struct {
     export_fn *write;
 } formats[] = {
     {"safetensors", "model.safetensors", to_safetensors},
-    {"onnx", "model.onnx", vv_export_onnx},
+    {"onnx", "model.onnx", to_onnx},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -32,23 +38,32 @@ static int find_format(const char *name)
 
 static int run(int argc, char **argv)
 {
-    const char *format = "safetensors", *out = NULL, *recipe = NULL;
+    const char *format = "safetensors", *out = NULL, *recipe = NULL, *layout = "nhwc";
+    bool pixels = false, softmax = false;
     cli_args args;
-    const cli_option options[] = {{"--format", NULL, &format}, {"--out", NULL, &out},
-                                  {"--recipe", NULL, &recipe}, {NULL, NULL, NULL}};
+    const cli_option options[] = {{"--format", NULL, &format},   {"--out", NULL, &out},
+                                  {"--recipe", NULL, &recipe},   {"--layout", NULL, &layout},
+                                  {"--pixels", &pixels, NULL}, {"--softmax", &softmax, NULL},
+                                  {NULL, NULL, NULL}};
     int code = cli_parse(&cli_export, argc, argv, options, 1, &args);
     cli_loaded l = {0};
-    int which = find_format(format);
+    const int which = find_format(format);
+    const bool nchw = strcmp(layout, "nchw") == 0;
     if (code == CLI_DONE && !args.word_count)
         code = cli_usage(&cli_export, "no run was given");
     if (code == CLI_DONE && which < 0)
         code = cli_usage(&cli_export, "unknown format %s; there are safetensors and onnx", format);
+    if (code == CLI_DONE && !nchw && strcmp(layout, "nhwc") != 0)
+        code = cli_usage(&cli_export, "unknown layout %s; there are nhwc and nchw", layout);
+    if (code == CLI_DONE && which == 0 && (nchw || pixels || softmax))
+        code = cli_usage(&cli_export, "--layout, --pixels and --softmax are for --format onnx");
     if (code == CLI_DONE) {
         const char *path = out ? out : formats[which].file;
         vv_status status = cli_load_run(&l, args.words[0], recipe, &args, true);
-        const vv_state *state = l.run ? vv_trainer_state(vv_run_trainer(l.run)) : NULL;
-        if (status != VV_OK ||
-            formats[which].write(state->model, &state->input_spec, path) != VV_OK)
+        vv_onnx_opts opts = {.nchw = nchw, .pixels = pixels, .softmax = softmax};
+        if (status == VV_OK)
+            opts.normalise = vv_loader_transform(vv_run_eval_loader(l.run))->normalise;
+        if (status != VV_OK || formats[which].write(l.run, path, &opts) != VV_OK)
             code = cli_fail();
         else
             printf("%s\n", path);
@@ -59,5 +74,7 @@ static int run(int argc, char **argv)
 }
 
 const cli_verb cli_export = {
-    "export", "RUN|CHECKPOINT [--format safetensors|onnx] [--out FILE] [--recipe FILE]",
+    "export",
+    "RUN|CHECKPOINT [--format safetensors|onnx] [--layout nhwc|nchw] [--pixels] [--softmax] "
+    "[--out FILE] [--recipe FILE]",
     "Writes a trained model for other programs.", run};

@@ -13,12 +13,21 @@ VV_API VV_MUST_USE vv_status vv_export_safetensors(vv_model *model, const char *
 
 /* Whether this build can write ONNX (it needs protobuf-c). */
 VV_API bool vv_export_has_onnx(void);
-/* The model as it infers, in fp32, as an ONNX file (opset 17): input "input" [N, ...] as the loader
+/* The model as it infers, in fp32, as an ONNX file (opset 20): input "input" [N, ...] as the loader
    gives it (images [N,H,W,C], normalised), output "output" [N, ...]; N is free. `input`: what one
    sample is. path NULL: only looks whether it can be. VV_EUNSUPPORTED names the ops that cannot be
    expressed. */
 VV_API VV_MUST_USE vv_status vv_export_onnx(vv_model *model, const vv_sample_spec *input,
                                             const char *path);
+/* What other programs may want otherwise; all zero = as above. */
+typedef struct vv_onnx_opts {
+    bool nchw;      /* images, and outputs of four axes, are [N,C,H,W] */
+    bool pixels;    /* images are uint8, 0..255: the file divides by 255 itself */
+    bool normalise; /* with pixels: and takes the mean, divides by the deviation (of `input`) */
+    bool softmax;   /* classes: probabilities instead of logits */
+} vv_onnx_opts;
+VV_API VV_MUST_USE vv_status vv_export_onnx_with(vv_model *model, const vv_sample_spec *input,
+                                                 const char *path, const vv_onnx_opts *opts);
 
 VV_END_DECLS
 

@@ -59,17 +59,21 @@ bool vv_export_has_onnx(void)
     return VVI_HAVE_PROTOBUF;
 }
 
-#if VVI_HAVE_PROTOBUF
 vv_status vv_export_onnx(vv_model *model, const vv_sample_spec *input, const char *path)
 {
-    return vvi_export_onnx(model, input, path);
+    return vv_export_onnx_with(model, input, path, NULL);
 }
-#else
-vv_status vv_export_onnx(vv_model *model, const vv_sample_spec *input, const char *path)
+
+vv_status vv_export_onnx_with(vv_model *model, const vv_sample_spec *input, const char *path,
+                              const vv_onnx_opts *opts)
 {
-    (void)model, (void)input;
+#if VVI_HAVE_PROTOBUF
+    static const vv_onnx_opts plain = {false, false, false, false};
+    return vvi_export_onnx(model, input, path, opts ? opts : &plain);
+#else
+    (void)model, (void)input, (void)opts;
     return vv_fail(VV_EUNSUPPORTED,
                    "%s: this build cannot write ONNX; build it with protobuf-c "
                    "(-Dprotobuf=enabled), or export safetensors", path ? path : "ONNX");
-}
 #endif
+}

@@ -12,25 +12,10 @@ typedef struct sizes {
     int64_t t, h, d, s, k;
 } sizes;
 
-static name node1(vvi_exporter *e, const char *op, name x)
-{
-    name made = vvi_onnx_name(e->onnx);
-    vvi_onnx_node(e->onnx, op, made);
-    vvi_onnx_in(e->onnx, x);
-    return made;
-}
-
-static name node2(vvi_exporter *e, const char *op, name a, name b)
-{
-    name made = node1(e, op, a);
-    vvi_onnx_in(e->onnx, b);
-    return made;
-}
-
 static name turned(vvi_exporter *e, name x, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     const int64_t order[4] = {a, b, c, d};
-    name made = node1(e, "Transpose", x);
+    name made = vvi_op1(e, "Transpose", x);
     vvi_onnx_ints(e->onnx, "perm", order, 4);
     return made;
 }
@@ -39,7 +24,7 @@ static name shaped(vvi_exporter *e, name x, int64_t b, int64_t c, int64_t d)
 {
     const int64_t shape[4] = {-1, b, c, d};
     name sides = vvi_integers(e, shape, 4);
-    return node2(e, "Reshape", x, sides);
+    return vvi_op2(e, "Reshape", x, sides);
 }
 
 /* What is added to the scores: [t,s], or [h,t,s] with slopes; NULL after a failure. */
@@ -89,23 +74,23 @@ bool vvi_emit_attention(vvi_exporter *e, vvi_value *v)
     if (group > 1)
         a = shaped(e, a, n.k, group * n.t, n.d);
     name b = turned(e, vvi_natural(e, k), 0, 2, 3, 1);
-    name scores = node2(e, "MatMul", a, b);
+    name scores = vvi_op2(e, "MatMul", a, b);
     if (group > 1)
         scores = shaped(e, scores, n.h, n.t, n.s);
-    scores = node2(e, "Mul", scores, vvi_number(e, attr->attention.scale));
+    scores = vvi_op2(e, "Mul", scores, vvi_number(e, attr->attention.scale));
     if (attr->attention.causal || attr->attention.window > 0 || slopes) {
         const vv_tensor *numbers = slopes ? vvi_constant_value(e, slopes) : NULL;
         name added = slopes && !numbers ? NULL : bias(e, attr, &n, numbers);
         if (!added)
             return false;
-        scores = node2(e, "Add", scores, added);
+        scores = vvi_op2(e, "Add", scores, added);
     }
-    name weights = node1(e, "Softmax", scores);
+    name weights = vvi_op1(e, "Softmax", scores);
     vvi_onnx_int(e->onnx, "axis", -1);
     if (group > 1)
         weights = shaped(e, weights, n.k, group * n.t, n.s);
     name values = turned(e, vvi_natural(e, vv_node_operand(v->node, 2)), 0, 2, 1, 3);
-    name y = node2(e, "MatMul", weights, values);
+    name y = vvi_op2(e, "MatMul", weights, values);
     if (group > 1)
         y = shaped(e, y, n.h, n.t, n.d);
     v->name = turned(e, y, 0, 2, 1, 3);

@@ -11,7 +11,7 @@
 #include "export/onnx.pb-c.h"
 #include "vvi_config.h"
 
-enum { MOST_OPERANDS = 64, MOST_SETTINGS = 8, OPSET = 17, IR_VERSION = 8 };
+enum { MOST_OPERANDS = 64, MOST_SETTINGS = 8, OPSET = 20, IR_VERSION = 9 };
 
 typedef struct list {
     void **items;
@@ -163,6 +163,20 @@ void vvi_onnx_ints(vvi_onnx *o, const char *key, const int64_t *values, int coun
     a->type = VVI_ONNX_PB__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
     a->ints = copy;
     a->n_ints = (size_t)count;
+}
+
+void vvi_onnx_string(vvi_onnx *o, const char *key, const char *value)
+{
+    VviOnnxPb__AttributeProto *a = setting(o, key);
+    const size_t length = strlen(value);
+    uint8_t *copy = a ? take(o, length + 1) : NULL;
+    if (!copy)
+        return;
+    memcpy(copy, value, length + 1);
+    a->type = VVI_ONNX_PB__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
+    a->has_s = 1;
+    a->s.data = copy;
+    a->s.len = length;
 }
 
 /* -1: no such type there. */

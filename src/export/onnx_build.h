@@ -19,6 +19,7 @@ void vvi_onnx_in(vvi_onnx *onnx, const char *name);
 void vvi_onnx_int(vvi_onnx *onnx, const char *key, int64_t value);
 void vvi_onnx_float(vvi_onnx *onnx, const char *key, double value);
 void vvi_onnx_ints(vvi_onnx *onnx, const char *key, const int64_t *values, int count);
+void vvi_onnx_string(vvi_onnx *onnx, const char *key, const char *value);
 /* A constant; `data` is copied if `copy`. */
 void vvi_onnx_constant(vvi_onnx *onnx, const char *name, vv_dtype dtype, int ndim,
                        const int64_t *shape, const void *data, bool copy);

@@ -2,8 +2,8 @@
 #ifndef VVI_ONNX_GRAPH_H
 #define VVI_ONNX_GRAPH_H
 
+#include <vivace/export.h>
 #include <vivace/ext/inspect.h>
-#include <vivace/model.h>
 
 #include "onnx_build.h"
 
@@ -13,6 +13,7 @@
 typedef struct vvi_value {
     vv_node *node;
     bool constant;           /* does not depend on the input */
+    bool of_batch;           /* constant, and the same for each of the batch's rows */
     const char *name;        /* as the graph has it; NULL = not yet */
     const char *image;       /* [N,C,H,W]; NULL = not yet */
 } vvi_value;
@@ -22,7 +23,9 @@ typedef struct vvi_exporter {
     vv_graph *graph;
     vv_module *net;
     vv_node *input;
+    const vv_onnx_opts *opts;
     int64_t rows; /* N while building: sides that are a multiple of it are free */
+    const char *row_count; /* N as an operand; NULL = not yet */
     vvi_value *values;
     int count, capacity;
     vv_str missing; /* ops that ONNX, or this exporter, cannot express */
@@ -33,6 +36,12 @@ const char *vvi_natural(vvi_exporter *e, const vv_node *node);
 const char *vvi_image(vvi_exporter *e, const vv_node *node);
 /* Whether the value is at hand as an image only. */
 bool vvi_is_image(const vvi_exporter *e, const vv_node *node);
+/* The operand of an image op: [N,C,H,W], or [C,1,1] of a vector of channels; NULL if it is
+   neither. */
+const char *vvi_beside_image(vvi_exporter *e, vv_node *node);
+/* Adds a node with these operands, gives its result's name. */
+const char *vvi_op1(vvi_exporter *e, const char *op, const char *x);
+const char *vvi_op2(vvi_exporter *e, const char *op, const char *a, const char *b);
 /* A constant of its own: one number, or a list of integers. */
 const char *vvi_number(vvi_exporter *e, double value);
 const char *vvi_integers(vvi_exporter *e, const int64_t *values, int count);
@@ -40,9 +49,16 @@ const char *vvi_integers(vvi_exporter *e, const int64_t *values, int count);
 const vv_tensor *vvi_constant_value(vvi_exporter *e, vv_node *node);
 /* What vv_export_onnx does where this build can. */
 VV_MUST_USE vv_status vvi_export_onnx(vv_model *model, const vv_sample_spec *input,
-                                      const char *path);
+                                      const char *path, const vv_onnx_opts *opts);
 /* onnx_ops.c: adds what computes the node; false if it cannot be expressed. */
 bool vvi_emit(vvi_exporter *e, vvi_value *value);
+/* onnx_image.c */
+bool vvi_emit_conv(vvi_exporter *e, vvi_value *value);
+bool vvi_emit_conv_transpose(vvi_exporter *e, vvi_value *value);
+bool vvi_emit_pool(vvi_exporter *e, vvi_value *value);
+bool vvi_emit_adaptive_pool(vvi_exporter *e, vvi_value *value);
+bool vvi_emit_resize(vvi_exporter *e, vvi_value *value);
+bool vvi_emit_group_norm(vvi_exporter *e, vvi_value *value);
 /* onnx_attention.c */
 bool vvi_emit_attention(vvi_exporter *e, vvi_value *value);
 /* onnx_sequence.c */

@@ -1,54 +1,51 @@
 /* onnx_ops.c - the ONNX form of each op of an inference graph. */
 #include "onnx_graph.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef const char *name;
 
-static name op1(vvi_exporter *e, const char *op, name x)
+/* Where axis `axis` of [N,H,W,C] lies in [N,C,H,W]. */
+static int64_t image_axis(int64_t axis)
 {
-    name made = vvi_onnx_name(e->onnx);
-    vvi_onnx_node(e->onnx, op, made);
-    vvi_onnx_in(e->onnx, x);
-    return made;
+    static const int64_t places[4] = {0, 2, 3, 1};
+    return places[axis];
 }
 
-static name op2(vvi_exporter *e, const char *op, name a, name b)
+/* Nodes that move or choose whole axes, too, take the layout that is at hand. */
+static name at_hand(vvi_exporter *e, const vv_node *x, bool image)
 {
-    name made = op1(e, op, a);
-    vvi_onnx_in(e->onnx, b);
-    return made;
+    return image ? vvi_image(e, x) : vvi_natural(e, x);
+}
+
+static bool give(vvi_value *v, bool image, name made)
+{
+    if (image)
+        v->image = made;
+    else
+        v->name = made;
+    return made != NULL;
 }
 
 static name times(vvi_exporter *e, name x, double factor)
 {
-    return op2(e, "Mul", x, vvi_number(e, factor));
+    return vvi_op2(e, "Mul", x, vvi_number(e, factor));
 }
 
 /* ---- element-wise ---- */
 
 static name leaky_relu(vvi_exporter *e, name x, double slope)
 {
-    name made = op1(e, "LeakyRelu", x);
+    name made = vvi_op1(e, "LeakyRelu", x);
     vvi_onnx_float(e->onnx, "alpha", slope);
     return made;
 }
 
-/* x / 2 * (1 + erf(x / sqrt 2)) */
-static name gelu(vvi_exporter *e, name x)
+static name gelu(vvi_exporter *e, name x, const char *form)
 {
-    name erf = op1(e, "Erf", times(e, x, sqrt(0.5)));
-    return op2(e, "Mul", times(e, x, 0.5), op2(e, "Add", erf, vvi_number(e, 1.0)));
-}
-
-/* x / 2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
-static name gelu_tanh(vvi_exporter *e, name x)
-{
-    name cube = op2(e, "Mul", op2(e, "Mul", x, x), x);
-    name inner = op2(e, "Add", x, times(e, cube, 0.044715));
-    name bend = op1(e, "Tanh", times(e, inner, sqrt(2.0 / 3.14159265358979323846)));
-    return op2(e, "Mul", times(e, x, 0.5), op2(e, "Add", bend, vvi_number(e, 1.0)));
+    name made = vvi_op1(e, "Gelu", x);
+    vvi_onnx_string(e->onnx, "approximate", form);
+    return made;
 }
 
 static name unary(vvi_exporter *e, const vv_attr *attr, name x)
@@ -64,26 +61,26 @@ static name unary(vvi_exporter *e, const vv_attr *attr, name x)
     double a = attr->unary.a, b = attr->unary.b;
     switch (attr->unary.kind) {
     case VV_UNARY_RSQRT:
-        return op1(e, "Reciprocal", op1(e, "Sqrt", x));
+        return vvi_op1(e, "Reciprocal", vvi_op1(e, "Sqrt", x));
     case VV_UNARY_SQUARE:
-        return op2(e, "Mul", x, x);
+        return vvi_op2(e, "Mul", x, x);
     case VV_UNARY_LEAKY_RELU:
         return leaky_relu(e, x, a);
     case VV_UNARY_GELU:
-        return gelu(e, x);
+        return gelu(e, x, "none");
     case VV_UNARY_GELU_TANH:
-        return gelu_tanh(e, x);
+        return gelu(e, x, "tanh");
     case VV_UNARY_SILU:
-        return op2(e, "Mul", x, op1(e, "Sigmoid", x));
+        return vvi_op2(e, "Mul", x, vvi_op1(e, "Sigmoid", x));
     case VV_UNARY_CLAMP:
-        return op2(e, "Min", op2(e, "Max", x, vvi_number(e, a)), vvi_number(e, b));
+        return vvi_op2(e, "Min", vvi_op2(e, "Max", x, vvi_number(e, a)), vvi_number(e, b));
     case VV_UNARY_AFFINE:
         x = a == 1.0 ? x : times(e, x, a);
-        return b == 0.0 ? op1(e, "Identity", x) : op2(e, "Add", x, vvi_number(e, b));
+        return b == 0.0 ? vvi_op1(e, "Identity", x) : vvi_op2(e, "Add", x, vvi_number(e, b));
     case VV_UNARY_POW:
-        return op2(e, "Pow", x, vvi_number(e, a));
+        return vvi_op2(e, "Pow", x, vvi_number(e, a));
     default:
-        return plain[attr->unary.kind] ? op1(e, plain[attr->unary.kind], x) : NULL;
+        return plain[attr->unary.kind] ? vvi_op1(e, plain[attr->unary.kind], x) : NULL;
     }
 }
 
@@ -91,39 +88,8 @@ static name unary(vvi_exporter *e, const vv_attr *attr, name x)
 static bool emit_unary(vvi_exporter *e, vvi_value *v)
 {
     const vv_node *x = vv_node_operand(v->node, 0);
-    bool image = vvi_is_image(e, x);
-    name made = unary(e, vv_node_attr(v->node), image ? vvi_image(e, x) : vvi_natural(e, x));
-    if (image)
-        v->image = made;
-    else
-        v->name = made;
-    return made != NULL;
-}
-
-/* A constant with a side for the batch's rows holds for one number of rows only. */
-static bool is_of_batch(const vvi_exporter *e, const vv_node *node)
-{
-    return vvi_value_of(e, node)->constant && vv_node_ndim(node) > 0 &&
-           vv_node_shape(node)[0] % e->rows == 0 && vv_node_shape(node)[0] > 0;
-}
-
-/* A channel vector beside [N,C,H,W] is [C,1,1]. */
-static name as_image(vvi_exporter *e, vv_node *node)
-{
-    const vvi_value *v = vvi_value_of(e, node);
-    if (vv_node_ndim(node) == 4)
-        return vvi_image(e, node);
-    if (!v->constant || vv_node_ndim(node) > 1)
-        return NULL;
-    if (vv_node_count(node) == 1)
-        return vvi_natural(e, node);
-    const vv_tensor *value = vvi_constant_value(e, node);
-    if (!value)
-        return NULL;
-    const int64_t shape[3] = {value->count, 1, 1};
-    name made = vvi_onnx_name(e->onnx);
-    vvi_onnx_constant(e->onnx, made, value->dtype, 3, shape, value->data, false);
-    return made;
+    const bool image = vvi_is_image(e, x);
+    return give(v, image, unary(e, vv_node_attr(v->node), at_hand(e, x, image)));
 }
 
 static bool emit_binary(vvi_exporter *e, vvi_value *v)
@@ -136,26 +102,23 @@ static bool emit_binary(vvi_exporter *e, vvi_value *v)
     };
     const char *op = ops[vv_node_attr(v->node)->binary.kind];
     vv_node *a = vv_node_operand(v->node, 0), *b = vv_node_operand(v->node, 1);
-    if (!op || is_of_batch(e, a) || is_of_batch(e, b))
+    if (!op)
         return false;
     if (vvi_is_image(e, a) || vvi_is_image(e, b)) {
-        name x = as_image(e, a), y = as_image(e, b);
+        name x = vvi_beside_image(e, a), y = vvi_beside_image(e, b);
         if (x && y) {
-            v->image = op2(e, op, x, y);
+            v->image = vvi_op2(e, op, x, y);
             return true;
         }
     }
-    v->name = op2(e, op, vvi_natural(e, a), vvi_natural(e, b));
+    v->name = vvi_op2(e, op, vvi_natural(e, a), vvi_natural(e, b));
     return true;
 }
 
 static bool emit_where(vvi_exporter *e, vvi_value *v)
 {
-    for (int i = 0; i < 3; i++)
-        if (is_of_batch(e, vv_node_operand(v->node, i)))
-            return false;
     name c = vvi_natural(e, vv_node_operand(v->node, 2));
-    v->name = op2(e, "Where", vvi_natural(e, vv_node_operand(v->node, 0)),
+    v->name = vvi_op2(e, "Where", vvi_natural(e, vv_node_operand(v->node, 0)),
                   vvi_natural(e, vv_node_operand(v->node, 1)));
     vvi_onnx_in(e->onnx, c);
     return true;
@@ -169,7 +132,7 @@ static bool emit_cast(vvi_exporter *e, vvi_value *v)
                                                     : 0;
     if (to == 0)
         return false;
-    v->name = op1(e, "Cast", vvi_natural(e, vv_node_operand(v->node, 0)));
+    v->name = vvi_op1(e, "Cast", vvi_natural(e, vv_node_operand(v->node, 0)));
     vvi_onnx_int(e->onnx, "to", to);
     return true;
 }
@@ -195,7 +158,7 @@ static name target_shape(vvi_exporter *e, const vv_node *node)
 static bool emit_reshape(vvi_exporter *e, vvi_value *v)
 {
     name x = vvi_natural(e, vv_node_operand(v->node, 0));
-    v->name = op2(e, "Reshape", x, target_shape(e, v->node));
+    v->name = vvi_op2(e, "Reshape", x, target_shape(e, v->node));
     return true;
 }
 
@@ -209,7 +172,7 @@ static bool emit_permute(vvi_exporter *e, vvi_value *v)
         v->name = vvi_image(e, x);
         return true;
     }
-    v->name = op1(e, "Transpose", vvi_natural(e, x));
+    v->name = vvi_op1(e, "Transpose", vvi_natural(e, x));
     vvi_onnx_ints(e->onnx, "perm", order, ndim);
     return true;
 }
@@ -228,62 +191,71 @@ static bool emit_broadcast(vvi_exporter *e, vvi_value *v)
             return false;
         shape[i] = 1;
     }
-    v->name = op2(e, "Expand", vvi_natural(e, x), vvi_integers(e, shape, ndim));
+    v->name = vvi_op2(e, "Expand", vvi_natural(e, x), vvi_integers(e, shape, ndim));
     return true;
 }
 
 static bool emit_slice(vvi_exporter *e, vvi_value *v)
 {
     const vv_attr *attr = vv_node_attr(v->node);
-    const int64_t axis = attr->slice.axis, start = attr->slice.start, step = attr->slice.step;
-    int64_t stop = start + (vv_node_shape(v->node)[axis] - 1) * step + 1;
-    if (vv_node_shape(v->node)[axis] % e->rows == 0)
+    const vv_node *x = vv_node_operand(v->node, 0);
+    const bool image = vvi_is_image(e, x);
+    const int64_t side = vv_node_shape(v->node)[attr->slice.axis];
+    const int64_t axis = image ? image_axis(attr->slice.axis) : attr->slice.axis;
+    const int64_t start = attr->slice.start, step = attr->slice.step;
+    const int64_t stop = start + (side - 1) * step + 1;
+    if (side % e->rows == 0)
         return false; /* how many there are would depend on the batch */
-    v->name = op2(e, "Slice", vvi_natural(e, vv_node_operand(v->node, 0)),
-                  vvi_integers(e, &start, 1));
-    vvi_onnx_in(e->onnx, vvi_integers(e, &stop, 1));
-    vvi_onnx_in(e->onnx, vvi_integers(e, &axis, 1));
-    vvi_onnx_in(e->onnx, vvi_integers(e, &step, 1));
-    return true;
+    name from = at_hand(e, x, image), first = vvi_integers(e, &start, 1);
+    name last = vvi_integers(e, &stop, 1), which = vvi_integers(e, &axis, 1);
+    name stride = vvi_integers(e, &step, 1), made = vvi_op2(e, "Slice", from, first);
+    vvi_onnx_in(e->onnx, last);
+    vvi_onnx_in(e->onnx, which);
+    vvi_onnx_in(e->onnx, stride);
+    return give(v, image, made);
 }
 
 static bool emit_concat(vvi_exporter *e, vvi_value *v)
 {
     enum { MOST = 32 };
-    name parts[MOST];
-    int count = vv_node_operand_count(v->node);
+    name parts[MOST] = {NULL};
+    bool image = false;
+    const int count = vv_node_operand_count(v->node);
+    const int64_t axis = vv_node_attr(v->node)->axis.axis;
     if (count > MOST)
         return false;
-    for (int i = 0; i < count; i++) {
-        if (is_of_batch(e, vv_node_operand(v->node, i)))
-            return false;
-        parts[i] = vvi_natural(e, vv_node_operand(v->node, i));
-    }
-    v->name = op1(e, "Concat", parts[0]);
+    for (int i = 0; i < count; i++)
+        image = image || vvi_is_image(e, vv_node_operand(v->node, i));
+    for (int i = 0; i < count; i++)
+        parts[i] = at_hand(e, vv_node_operand(v->node, i), image);
+    name made = vvi_op1(e, "Concat", parts[0]);
     for (int i = 1; i < count; i++)
         vvi_onnx_in(e->onnx, parts[i]);
-    vvi_onnx_int(e->onnx, "axis", vv_node_attr(v->node)->axis.axis);
-    return true;
+    vvi_onnx_int(e->onnx, "axis", image ? image_axis(axis) : axis);
+    return give(v, image, made);
 }
 
 static bool emit_pad(vvi_exporter *e, vvi_value *v)
 {
     const vv_node *x = vv_node_operand(v->node, 0);
     const vv_attr *attr = vv_node_attr(v->node);
+    const bool image = vvi_is_image(e, x);
     int64_t pads[2 * VV_MAX_DIMS];
-    int ndim = vv_node_ndim(v->node);
+    const int ndim = vv_node_ndim(v->node);
     for (int i = 0; i < ndim; i++) {
-        pads[i] = attr->pad.before[i];
-        pads[ndim + i] = vv_node_shape(v->node)[i] - vv_node_shape(x)[i] - pads[i];
+        const int64_t to = image ? image_axis(i) : i, before = attr->pad.before[i];
+        pads[to] = before;
+        pads[ndim + to] = vv_node_shape(v->node)[i] - vv_node_shape(x)[i] - before;
     }
-    v->name = op2(e, "Pad", vvi_natural(e, x), vvi_integers(e, pads, 2 * ndim));
-    vvi_onnx_in(e->onnx, vvi_number(e, attr->pad.value));
-    return true;
+    name from = at_hand(e, x, image), sides = vvi_integers(e, pads, 2 * ndim);
+    name value = vvi_number(e, attr->pad.value), made = vvi_op2(e, "Pad", from, sides);
+    vvi_onnx_in(e->onnx, value);
+    return give(v, image, made);
 }
 
 static bool emit_gather(vvi_exporter *e, vvi_value *v)
 {
-    v->name = op2(e, "Gather", vvi_natural(e, vv_node_operand(v->node, 0)),
+    v->name = vvi_op2(e, "Gather", vvi_natural(e, vv_node_operand(v->node, 0)),
                   vvi_natural(e, vv_node_operand(v->node, 1)));
     vvi_onnx_int(e->onnx, "axis", vv_node_attr(v->node)->axis.axis);
     return true;
@@ -299,39 +271,38 @@ static bool emit_reduce(vvi_exporter *e, vvi_value *v)
                                       [VV_REDUCE_MIN] = "ReduceMin"};
     const vv_attr *attr = vv_node_attr(v->node);
     const vv_node *node = vv_node_operand(v->node, 0);
+    const bool keep = vv_node_ndim(v->node) == vv_node_ndim(node);
+    /* without its sides an image is [N,C] in either layout */
+    const bool image = vvi_is_image(e, node) && (keep || attr->reduce.axes == 6);
     int64_t axes[VV_MAX_DIMS];
     int count = 0;
     for (int i = 0; i < vv_node_ndim(node); i++)
         if (attr->reduce.axes >> i & 1)
-            axes[count++] = i;
-    name x = vvi_natural(e, node);
-    if (attr->reduce.kind == VV_REDUCE_SUM) { /* in this opset its axes alone are an operand */
-        name list = vvi_integers(e, axes, count);
-        v->name = op2(e, "ReduceSum", x, list);
-    } else {
-        v->name = op1(e, ops[attr->reduce.kind], x);
-        vvi_onnx_ints(e->onnx, "axes", axes, count);
-    }
-    vvi_onnx_int(e->onnx, "keepdims", vv_node_ndim(v->node) == vv_node_ndim(node));
-    return true;
+            axes[count++] = image ? image_axis(i) : i;
+    name x = at_hand(e, node, image), list = vvi_integers(e, axes, count);
+    name made = vvi_op2(e, ops[attr->reduce.kind], x, list);
+    vvi_onnx_int(e->onnx, "keepdims", keep);
+    return give(v, image && keep, made);
 }
 
 static bool emit_argmax(vvi_exporter *e, vvi_value *v)
 {
-    name wide = op1(e, "ArgMax", vvi_natural(e, vv_node_operand(v->node, 0)));
+    name wide = vvi_op1(e, "ArgMax", vvi_natural(e, vv_node_operand(v->node, 0)));
     vvi_onnx_int(e->onnx, "axis", vv_node_attr(v->node)->axis.axis);
     vvi_onnx_int(e->onnx, "keepdims", 0);
-    v->name = op1(e, "Cast", wide);
+    v->name = vvi_op1(e, "Cast", wide);
     vvi_onnx_int(e->onnx, "to", 6);
     return true;
 }
 
 static bool emit_softmax(vvi_exporter *e, vvi_value *v)
 {
-    v->name = op1(e, vv_node_attr(v->node)->softmax.log ? "LogSoftmax" : "Softmax",
-                  vvi_natural(e, vv_node_operand(v->node, 0)));
-    vvi_onnx_int(e->onnx, "axis", -1);
-    return true;
+    const vv_node *x = vv_node_operand(v->node, 0);
+    const bool image = vvi_is_image(e, x);
+    name made = vvi_op1(e, vv_node_attr(v->node)->softmax.log ? "LogSoftmax" : "Softmax",
+                        at_hand(e, x, image));
+    vvi_onnx_int(e->onnx, "axis", image ? 1 : -1);
+    return give(v, image, made);
 }
 
 static bool emit_layer_norm(vvi_exporter *e, vvi_value *v)
@@ -340,7 +311,7 @@ static bool emit_layer_norm(vvi_exporter *e, vvi_value *v)
     if (!gamma)
         return false;
     name shift = beta ? vvi_natural(e, beta) : NULL;
-    v->name = op2(e, "LayerNormalization", vvi_natural(e, vv_node_operand(v->node, 0)),
+    v->name = vvi_op2(e, "LayerNormalization", vvi_natural(e, vv_node_operand(v->node, 0)),
                   vvi_natural(e, gamma));
     if (shift)
         vvi_onnx_in(e->onnx, shift);
@@ -358,7 +329,7 @@ static name swap_last(vvi_exporter *e, name x, int ndim)
         order[i] = i;
     order[ndim - 2] = ndim - 1;
     order[ndim - 1] = ndim - 2;
-    name made = op1(e, "Transpose", x);
+    name made = vvi_op1(e, "Transpose", x);
     vvi_onnx_ints(e->onnx, "perm", order, ndim);
     return made;
 }
@@ -370,7 +341,7 @@ static bool emit_matmul(vvi_exporter *e, vvi_value *v)
     const vv_node *bias = vv_node_operand(v->node, 2);
     name x = vvi_natural(e, a), y = vvi_natural(e, b), z = bias ? vvi_natural(e, bias) : NULL;
     if (vv_node_ndim(a) == 2 && vv_node_ndim(b) == 2) {
-        v->name = op2(e, "Gemm", x, y);
+        v->name = vvi_op2(e, "Gemm", x, y);
         if (z)
             vvi_onnx_in(e->onnx, z);
         vvi_onnx_int(e->onnx, "transA", attr->matmul.trans_a);
@@ -381,72 +352,9 @@ static bool emit_matmul(vvi_exporter *e, vvi_value *v)
         x = swap_last(e, x, vv_node_ndim(a));
     if (attr->matmul.trans_b)
         y = swap_last(e, y, vv_node_ndim(b));
-    v->name = op2(e, "MatMul", x, y);
+    v->name = vvi_op2(e, "MatMul", x, y);
     if (z)
-        v->name = op2(e, "Add", v->name, z);
-    return true;
-}
-
-static void add_window(vvi_exporter *e, const int64_t *kernel, const int64_t *stride,
-                       const int64_t *pad)
-{
-    const int64_t pads[4] = {pad[0], pad[1], pad[0], pad[1]};
-    vvi_onnx_ints(e->onnx, "kernel_shape", kernel, 2);
-    vvi_onnx_ints(e->onnx, "strides", stride, 2);
-    vvi_onnx_ints(e->onnx, "pads", pads, 4);
-}
-
-static bool emit_conv(vvi_exporter *e, vvi_value *v)
-{
-    const vv_attr *attr = vv_node_attr(v->node);
-    const vv_node *w = vv_node_operand(v->node, 1), *bias = vv_node_operand(v->node, 2);
-    name x = vvi_image(e, vv_node_operand(v->node, 0)), y = vvi_natural(e, w);
-    name z = bias ? vvi_natural(e, bias) : NULL;
-    v->image = op2(e, "Conv", x, y);
-    if (z)
-        vvi_onnx_in(e->onnx, z);
-    add_window(e, vv_node_shape(w) + 2, attr->conv.stride, attr->conv.pad);
-    vvi_onnx_ints(e->onnx, "dilations", attr->conv.dilation, 2);
-    vvi_onnx_int(e->onnx, "group", attr->conv.groups);
-    return true;
-}
-
-static bool emit_pool(vvi_exporter *e, vvi_value *v)
-{
-    const vv_attr *attr = vv_node_attr(v->node);
-    const vv_node *node = vv_node_operand(v->node, 0);
-    name x = vvi_image(e, node);
-    bool ceil_mode = false;
-    for (int i = 0; i < 2; i++) {
-        int64_t padded = vv_node_shape(node)[1 + i] + 2 * attr->pool.pad[i];
-        int64_t whole = (padded - attr->pool.kernel[i]) / attr->pool.stride[i] + 1;
-        ceil_mode = ceil_mode || vv_node_shape(v->node)[1 + i] > whole;
-    }
-    v->image = op1(e, attr->pool.max ? "MaxPool" : "AveragePool", x);
-    add_window(e, attr->pool.kernel, attr->pool.stride, attr->pool.pad);
-    vvi_onnx_int(e->onnx, "ceil_mode", ceil_mode);
-    if (!attr->pool.max)
-        vvi_onnx_int(e->onnx, "count_include_pad", attr->pool.include_pad);
-    return true;
-}
-
-/* The whole image, or windows that divide it. */
-static bool emit_adaptive_pool(vvi_exporter *e, vvi_value *v)
-{
-    static const int64_t no_pad[2] = {0, 0};
-    bool max = vv_node_attr(v->node)->adaptive_pool.max != 0;
-    const vv_node *node = vv_node_operand(v->node, 0);
-    const int64_t *in = vv_node_shape(node) + 1, *out = vv_node_shape(v->node) + 1;
-    if (in[0] % out[0] || in[1] % out[1])
-        return false;
-    name x = vvi_image(e, node);
-    if (out[0] == 1 && out[1] == 1) {
-        v->image = op1(e, max ? "GlobalMaxPool" : "GlobalAveragePool", x);
-        return true;
-    }
-    const int64_t window[2] = {in[0] / out[0], in[1] / out[1]};
-    v->image = op1(e, max ? "MaxPool" : "AveragePool", x);
-    add_window(e, window, window, no_pad);
+        v->name = vvi_op2(e, "Add", v->name, z);
     return true;
 }
 
@@ -474,9 +382,12 @@ bool vvi_emit(vvi_exporter *e, vvi_value *v)
         [VV_OP_CUMSUM] = vvi_emit_cumsum,
         [VV_OP_MATMUL] = emit_matmul,
         [VV_OP_ATTENTION] = vvi_emit_attention,
-        [VV_OP_CONV2D] = emit_conv,
-        [VV_OP_POOL] = emit_pool,
-        [VV_OP_ADAPTIVE_POOL] = emit_adaptive_pool,
+        [VV_OP_RESIZE] = vvi_emit_resize,
+        [VV_OP_GROUP_NORM] = vvi_emit_group_norm,
+        [VV_OP_CONV2D_GRAD_DATA] = vvi_emit_conv_transpose,
+        [VV_OP_CONV2D] = vvi_emit_conv,
+        [VV_OP_POOL] = vvi_emit_pool,
+        [VV_OP_ADAPTIVE_POOL] = vvi_emit_adaptive_pool,
     };
     emit_fn form = forms[vv_node_op(v->node)];
     return form && form(e, v);

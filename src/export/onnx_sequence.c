@@ -7,33 +7,17 @@
 
 typedef const char *name;
 
-static name node1(vvi_exporter *e, const char *op, name x)
-{
-    name made = vvi_onnx_name(e->onnx);
-    vvi_onnx_node(e->onnx, op, made);
-    vvi_onnx_in(e->onnx, x);
-    return made;
-}
-
-static name node2(vvi_exporter *e, const char *op, name a, name b)
-{
-    name made = node1(e, op, a);
-    vvi_onnx_in(e->onnx, b);
-    return made;
-}
-
 /* x / sqrt(mean(x^2) + eps) * gamma: the opset has no such op. */
 bool vvi_emit_rms_norm(vvi_exporter *e, vvi_value *v)
 {
     const int64_t last = -1;
     name gamma = vvi_natural(e, vv_node_operand(v->node, 1));
     name x = vvi_natural(e, vv_node_operand(v->node, 0));
-    name eps = vvi_number(e, vv_node_attr(v->node)->norm.eps);
-    name mean = node1(e, "ReduceMean", node2(e, "Mul", x, x));
-    vvi_onnx_ints(e->onnx, "axes", &last, 1);
+    name eps = vvi_number(e, vv_node_attr(v->node)->norm.eps), axes = vvi_integers(e, &last, 1);
+    name mean = vvi_op2(e, "ReduceMean", vvi_op2(e, "Mul", x, x), axes);
     vvi_onnx_int(e->onnx, "keepdims", 1);
-    name root = node1(e, "Sqrt", node2(e, "Add", mean, eps));
-    v->name = node2(e, "Mul", node2(e, "Div", x, root), gamma);
+    name root = vvi_op1(e, "Sqrt", vvi_op2(e, "Add", mean, eps));
+    v->name = vvi_op2(e, "Mul", vvi_op2(e, "Div", x, root), gamma);
     return true;
 }
 
@@ -63,7 +47,7 @@ static name half_of(vvi_exporter *e, name x, int64_t start, int64_t stop)
 {
     const int64_t axis = 3;
     name first = vvi_integers(e, &start, 1), end = vvi_integers(e, &stop, 1);
-    name which = vvi_integers(e, &axis, 1), made = node2(e, "Slice", x, first);
+    name which = vvi_integers(e, &axis, 1), made = vvi_op2(e, "Slice", x, first);
     vvi_onnx_in(e->onnx, end);
     vvi_onnx_in(e->onnx, which);
     return made;
@@ -82,10 +66,10 @@ bool vvi_emit_rotary(vvi_exporter *e, vvi_value *v)
         return false;
     name x = vvi_natural(e, vv_node_operand(v->node, 0));
     name a = half_of(e, x, 0, half), b = half_of(e, x, half, 2 * half);
-    name ac = node2(e, "Mul", a, cosines), bs = node2(e, "Mul", b, sines);
-    name as = node2(e, "Mul", a, sines), bc = node2(e, "Mul", b, cosines);
-    name upper = node2(e, "Sub", ac, bs), lower = node2(e, "Add", as, bc);
-    v->name = node2(e, "Concat", upper, lower);
+    name ac = vvi_op2(e, "Mul", a, cosines), bs = vvi_op2(e, "Mul", b, sines);
+    name as = vvi_op2(e, "Mul", a, sines), bc = vvi_op2(e, "Mul", b, cosines);
+    name upper = vvi_op2(e, "Sub", ac, bs), lower = vvi_op2(e, "Add", as, bc);
+    v->name = vvi_op2(e, "Concat", upper, lower);
     vvi_onnx_int(e->onnx, "axis", 3);
     return true;
 }
@@ -96,7 +80,7 @@ bool vvi_emit_cumsum(vvi_exporter *e, vvi_value *v)
     const vv_attr *attr = vv_node_attr(v->node);
     name x = vvi_natural(e, vv_node_operand(v->node, 0)), which = vvi_onnx_name(e->onnx);
     vvi_onnx_constant(e->onnx, which, VV_I64, 0, NULL, &axis, true);
-    v->name = node2(e, "CumSum", x, which);
+    v->name = vvi_op2(e, "CumSum", x, which);
     vvi_onnx_int(e->onnx, "exclusive", attr->cumsum.exclusive);
     vvi_onnx_int(e->onnx, "reverse", attr->cumsum.reverse);
     return true;

@@ -153,16 +153,21 @@ static inline vv_node *reader_node(onnx_reader *r, const onnx_node *n)
         return vv_affine(x, 1.0, 0.0);
     if (strcmp(op, "Relu") == 0)
         return vv_relu(x);
-    if (strcmp(op, "Erf") == 0) /* gelu(x) = x/2 (1 + erf(x/sqrt 2)) */
-        return vv_sub(vv_div(vv_gelu(vv_affine(x, sqrt(2.0), 0.0)),
-                             vv_affine(x, sqrt(0.5), 0.0)),
-                      vv_scalar(r->graph, 1.0));
+    if (strcmp(op, "Gelu") == 0) {
+        const VviOnnxPb__AttributeProto *form = reader_attr(n, "approximate");
+        assert_true(form && form->has_s);
+        return form->s.len == 4 && memcmp(form->s.data, "tanh", 4) == 0 ? vv_gelu_tanh(x)
+                                                                        : vv_gelu(x);
+    }
     if (strcmp(op, "Tanh") == 0)
         return vv_tanh(x);
     if (strcmp(op, "Sqrt") == 0)
         return vv_sqrt(x);
     if (strcmp(op, "ReduceMean") == 0) {
-        const int last = (int)reader_ints(n, "axes", 1)[0];
+        const vv_tensor *axes;
+        assert_ok(vv_node_value(y, &axes));
+        assert_int_equal(axes->count, 1);
+        const int last = (int)vv_tensor_get(axes, 0);
         return vv_mean(x, &last, 1, reader_int(n, "keepdims", 1) != 0);
     }
     if (strcmp(op, "Concat") == 0) {
