@@ -75,7 +75,8 @@ static bool shake(void *ctx, const char *name, vv_tensor *tensor)
     vv_rng *rng = ctx;
     if (strstr(name, "running"))
         for (int64_t i = 0; i < tensor->count && tensor->dtype == VV_F32; i++)
-            vv_tensor_set(tensor, i, (strstr(name, "var") ? 0.7 : -0.2) + 0.4 * vv_rng_uniform(rng));
+            vv_tensor_set(tensor, i,
+                          (strstr(name, "var") ? 0.7 : -0.2) + 0.4 * vv_rng_uniform(rng));
     return true;
 }
 
