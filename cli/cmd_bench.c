@@ -1,267 +1,25 @@
-/* cmd_bench.c - `vivace bench step`: how fast a training step is, against the machine's own
- * peak. */
-#include "cli.h"
+/* cmd_bench.c - `vivace bench`: speed, measured. Each thing that can be measured has a file. */
+#include "bench.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <vivace/memory.h>
+static const struct {
+    const char *name;
+    int (*run)(const cli_args *args, bool json);
+} parts[] = {
+    {"step", bench_step}, {"op", bench_op}, {"data", bench_data}, {"suite", bench_suite}};
 
-/* Settings of one benchmark; a described type, so that unknown keys get the nearest valid one. */
-typedef struct bench_opts {
-    const char *model, *model_settings, *data, *methods, *optimizer;
-    int64_t batch, microbatch, steps, warmup, threads, size, seq, vocabulary;
-    int precision, backend;
-    bool fuse;
-} bench_opts;
-
-#define AT(field) offsetof(bench_opts, field)
-static const char *const precisions[] = {"fp32", "amp_bf16", "bf16", "auto", NULL};
-static const char *const backends[] = {"auto", "cpu", "ref", NULL};
-static const vv_field bench_fields[] = {
-    {.name = "model", .help = "model to step", .type = VV_FIELD_STRING, .offset = AT(model), .fallback = "resnet9"},
-    {.name = "model_settings", .help = "its settings, like [width=16]", .type = VV_FIELD_STRING, .offset = AT(model_settings), .fallback = ""},
-    {.name = "data", .help = "real set whose shapes the random batch has", .type = VV_FIELD_STRING, .offset = AT(data), .fallback = "cifar10"},
-    {.name = "size", .help = "image side in pixels; 0 = the set's", .type = VV_FIELD_INT, .offset = AT(size), .fallback = "0", .min = 0, .max = 4096},
-    {.name = "seq", .help = "random texts of so many tokens in place of images; 0 = images", .type = VV_FIELD_INT, .offset = AT(seq), .fallback = "0", .min = 0, .max = 1 << 24},
-    {.name = "vocabulary", .help = "tokens of random texts", .type = VV_FIELD_INT, .offset = AT(vocabulary), .fallback = "50257", .min = 2, .max = INT32_MAX},
-    {.name = "optimizer", .help = "sgd or adamw; empty = sgd, with texts adamw", .type = VV_FIELD_STRING, .offset = AT(optimizer), .fallback = ""},
-    {.name = "batch", .help = "samples per step", .type = VV_FIELD_INT, .offset = AT(batch), .fallback = "512", .min = 1, .max = 1e7},
-    {.name = "microbatch", .help = "samples computed at once; 0 = the whole batch", .type = VV_FIELD_INT, .offset = AT(microbatch), .fallback = "0", .min = 0, .max = 1e7},
-    {.name = "precision", .help = "arithmetic of convolutions and matmuls", .type = VV_FIELD_CHOICE, .offset = AT(precision), .fallback = "fp32", .choices = precisions},
-    {.name = "backend", .help = "kernels to use", .type = VV_FIELD_CHOICE, .offset = AT(backend), .fallback = "auto", .choices = backends},
-    {.name = "methods", .help = "surgery methods applied before, comma-separated", .type = VV_FIELD_STRING, .offset = AT(methods), .fallback = ""},
-    {.name = "steps", .help = "steps measured", .type = VV_FIELD_INT, .offset = AT(steps), .fallback = "10", .min = 1, .max = 1e6},
-    {.name = "warmup", .help = "steps before", .type = VV_FIELD_INT, .offset = AT(warmup), .fallback = "2", .min = 1, .max = 1e6},
-    {.name = "threads", .help = "threads; 0 = all cores", .type = VV_FIELD_INT, .offset = AT(threads), .fallback = "0", .min = 0, .max = 4096},
-    {.name = "fuse", .help = "fusion passes on", .type = VV_FIELD_BOOL, .offset = AT(fuse), .fallback = "true"},
-    {.name = NULL},
-};
-static const vv_desc bench_desc = {.kind = "benchmark",
-                                   .name = "bench step",
-                                   .summary = "a training step",
-                                   .cite = "",
-                                   .domains = "any",
-                                   .fields = bench_fields,
-                                   .opts_size = sizeof(bench_opts)};
-
-typedef struct bench {
-    bench_opts opts;
-    vv_precision precision;
-    vv_model *model;
-    vv_optimizer *optimizer;
-    vv_graph *graph;
-    vv_tensor *input, *target;
-    vv_param **params;
-    vv_node **nodes;
-    int param_count, capacity;
-    vv_status status;
-} bench;
-
-static bool collect_param(void *ctx, const char *path, vv_module *owner, vv_param *param)
+vv_status bench_read_settings(const vv_desc *desc, void *opts, const cli_args *args)
 {
-    bench *b = ctx;
-    (void)path;
-    (void)owner;
-    if (b->param_count == b->capacity) {
-        int capacity = b->capacity ? 2 * b->capacity : 128;
-        b->status = vv_realloc_array(&b->params, (size_t)capacity, sizeof(vv_param *));
-        if (b->status == VV_OK)
-            b->status = vv_realloc_array(&b->nodes, (size_t)capacity * 2 + 1, sizeof(vv_node *));
-        if (b->status != VV_OK)
-            return false;
-        b->capacity = capacity;
+    VV_TRY(vv_opts_init(desc, opts));
+    for (int i = 0; i < args->override_count; i++) {
+        char key[64];
+        const char *equals = strchr(args->overrides[i], '=');
+        snprintf(key, sizeof key, "%.*s", (int)(equals - args->overrides[i]), args->overrides[i]);
+        VV_TRY(vv_opts_set(desc, opts, key, equals + 1));
     }
-    if (!param->frozen)
-        b->params[b->param_count++] = param;
-    return true;
-}
-
-static vv_status apply_methods(bench *b)
-{
-    char *list, *save = NULL;
-    VV_TRY(vv_strdup(&list, b->opts.methods));
-    vv_status status = VV_OK;
-    for (char *name = strtok_r(list, ",", &save); name && status == VV_OK;
-         name = strtok_r(NULL, ",", &save)) {
-        vv_method *method = NULL;
-        status = vv_method_make(&method, name, NULL);
-        if (status == VV_OK) {
-            vv_state state;
-            memset(&state, 0, sizeof state);
-            state.model = b->model;
-            if (!method->surgery)
-                status = vv_fail(VV_EINVAL,
-                                 "bench step: %s changes no layers; only surgery methods can "
-                                 "be benchmarked here",
-                                 name);
-            else
-                status = method->type->apply(method, VV_EVENT_INIT, &state);
-        }
-        vv_method_free(method);
-    }
-    vv_dealloc(list);
-    return status;
-}
-
-/* A batch of random images, as the loader would give them: floats of about one deviation. */
-static vv_status make_images(bench *b, const vv_sample_spec *spec)
-{
-    int64_t shape[4] = {b->opts.batch, spec->input_shape[0], spec->input_shape[1],
-                        spec->input_shape[2]};
-    VV_TRY(vv_tensor_new(&b->input, VV_F32, 4, shape));
-    VV_TRY(vv_tensor_new(&b->target, VV_I32, 1, shape));
-    vv_rng rng = vv_rng_at(1, "bench", 0);
-    for (int64_t i = 0; i < b->input->count; i++)
-        ((float *)b->input->data)[i] = (float)vv_rng_uniform_in(&rng, -1.7, 1.7);
-    for (int64_t i = 0; i < b->target->count; i++)
-        ((int32_t *)b->target->data)[i] = (int32_t)vv_rng_below(&rng, spec->classes);
     return VV_OK;
-}
-
-static vv_status make_texts(bench *b, vv_dataset *set)
-{
-    const int64_t seq = set->spec.tokens, shape[2] = {b->opts.batch, seq};
-    VV_TRY(vv_tensor_new(&b->input, VV_I32, 2, shape));
-    VV_TRY(vv_tensor_new(&b->target, VV_I32, 2, shape));
-    for (int64_t i = 0; i < b->opts.batch; i++)
-        VV_TRY(vv_dataset_read(set, i, (int32_t *)b->input->data + i * seq,
-                               (int32_t *)b->target->data + i * seq));
-    return VV_OK;
-}
-
-static vv_status make_optimizer(bench *b)
-{
-    const vv_sgd_opts sgd = {.lr = 1e-4, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
-    const vv_adam_opts adamw = {.lr = 1e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
-                                .weight_decay = 0.1};
-    const char *name = b->opts.optimizer[0] ? b->opts.optimizer : b->opts.seq ? "adamw" : "sgd";
-    const bool is_sgd = !strcmp(name, "sgd");
-    if (!is_sgd && strcmp(name, "adamw") != 0)
-        return vv_fail(VV_EINVAL, "bench step: optimizer '%s' cannot be measured; sgd or adamw",
-                       name);
-    return vv_optimizer_new(&b->optimizer, vv_optimizer_find(name),
-                            is_sgd ? (const void *)&sgd : (const void *)&adamw, b->model->net);
-}
-
-static vv_status set_up(bench *b)
-{
-    vv_sample_spec spec;
-    const vv_dataset_desc *set_desc;
-    vv_dataset *set = NULL;
-    char settings[160];
-    void *opts = NULL;
-    const vv_desc *opts_type = NULL; /* whose options `opts` holds */
-    vv_status status;
-    VV_GO(vv_dataset_find(&set_desc, "synthetic"));
-    VV_GO(vv_alloc(&opts, set_desc->desc.opts_size + 1));
-    VV_GO(vv_opts_init(&set_desc->desc, opts));
-    opts_type = &set_desc->desc;
-    if (b->opts.seq)
-        snprintf(settings, sizeof settings,
-                 "like=text,count=%lld,pool=%lld,seq=%lld,vocabulary=%lld",
-                 (long long)b->opts.batch, (long long)b->opts.batch, (long long)b->opts.seq,
-                 (long long)b->opts.vocabulary);
-    else
-        snprintf(settings, sizeof settings, "like=%.40s,count=%lld,height=%lld,width=%lld",
-                 b->opts.data, (long long)b->opts.batch, (long long)b->opts.size,
-                 (long long)b->opts.size);
-    VV_GO(vv_opts_set_all(&set_desc->desc, opts, settings));
-    VV_GO(vv_dataset_open(&set, set_desc, opts, "train"));
-    spec = set->spec;
-    VV_GO(b->opts.seq ? make_texts(b, set) : make_images(b, &spec));
-
-    const vv_model_desc *model_desc;
-    VV_GO(vv_model_find(&model_desc, b->opts.model));
-    vv_opts_fini(opts_type, opts);
-    vv_dealloc(opts);
-    opts = NULL;
-    opts_type = NULL;
-    VV_GO(vv_alloc(&opts, model_desc->desc.opts_size + 1));
-    VV_GO(vv_opts_init(&model_desc->desc, opts));
-    opts_type = &model_desc->desc;
-    if (b->opts.model_settings[0])
-        VV_GO(vv_opts_set_all(&model_desc->desc, opts, b->opts.model_settings));
-    VV_GO(vv_model_build(&b->model, model_desc, opts, &spec, 1));
-    VV_GO(apply_methods(b));
-    VV_GO(make_optimizer(b));
-    vv_module_each_param(b->model->net, collect_param, b);
-    VV_GO(b->status);
-    VV_GO(vv_grads_ensure(b->model->net));
-    vv_graph_opts graph = VV_GRAPH_DEFAULTS;
-    graph.precision = (vv_precision)b->opts.precision;
-    if (graph.precision == VV_PRECISION_AUTO)
-        graph.precision = vv_cpu_has_bf16() ? VV_PRECISION_AMP_BF16 : VV_PRECISION_FP32;
-    b->precision = graph.precision;
-    graph.fuse = b->opts.fuse;
-    if (b->opts.backend) {
-        graph.backend = vv_backend_find(backends[b->opts.backend]);
-        if (!graph.backend)
-            VV_GO(vv_fail(VV_EUNSUPPORTED, "bench step: backend '%s' is not in this build",
-                          backends[b->opts.backend]));
-    }
-    VV_GO(vv_graph_new(&b->graph, &graph));
-out:
-    vv_dataset_free(set);
-    if (opts_type)
-        vv_opts_fini(opts_type, opts);
-    vv_dealloc(opts);
-    return status;
-}
-
-static void tear_down(bench *b)
-{
-    vv_graph_free(b->graph);
-    vv_optimizer_free(b->optimizer);
-    vv_model_free(b->model);
-    vv_tensor_free(b->input);
-    vv_tensor_free(b->target);
-    vv_dealloc(b->params);
-    vv_dealloc(b->nodes);
-    vv_opts_fini(&bench_desc, &b->opts);
-}
-
-static vv_status micro_step(bench *b, int64_t first, int64_t count, int64_t *flops)
-{
-    vv_tensor *x = NULL, *y = NULL;
-    vv_graph *g = b->graph;
-    vv_status status;
-    vv_graph_reset(g);
-    VV_GO(vv_tensor_rows(&x, b->input, first, count));
-    VV_GO(vv_tensor_rows(&y, b->target, first, count));
-    vv_node *output = vv_module_forward(b->model->net, g, vv_leaf(g, x));
-    vv_node *items = vv_model_loss(b->model, output, vv_leaf(g, y));
-    vv_node *loss = vv_mul(vv_sum_all(items), vv_scalar(g, 1.0 / (double)b->opts.batch));
-    int n = b->param_count;
-    for (int i = 0; i < n; i++)
-        b->nodes[n + 1 + i] = vv_leaf(g, b->params[i]->value);
-    VV_GO(vv_graph_status(g));
-    VV_GO(vv_grad(g, loss, b->nodes + n + 1, n, b->nodes + 1));
-    for (int i = 0; i < n; i++)
-        VV_GO(vv_bind_output(b->nodes[1 + i], b->params[i]->grad,
-                             first ? VV_BIND_ADD : VV_BIND_WRITE));
-    b->nodes[0] = loss;
-    VV_GO(vv_eval(g, b->nodes, n + 1));
-    vv_graph_stats stats;
-    vv_graph_get_stats(g, &stats);
-    *flops += stats.flops;
-out:
-    vv_tensor_free(x);
-    vv_tensor_free(y);
-    return status;
-}
-
-static vv_status one_step(bench *b, double *forward_backward, int64_t *flops)
-{
-    double start = vv_clock();
-    int64_t micro = b->opts.microbatch ? b->opts.microbatch : b->opts.batch;
-    *flops = 0;
-    for (int64_t first = 0; first < b->opts.batch; first += micro)
-        VV_TRY(micro_step(b, first, micro < b->opts.batch - first ? micro : b->opts.batch - first,
-                          flops));
-    *forward_backward = vv_clock() - start;
-    return vv_optimizer_step(b->optimizer);
 }
 
 static int compare(const void *a, const void *b)
@@ -270,129 +28,36 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-typedef struct result {
-    double step_ms, cpu_ms, optimizer_ms, peak, gflops; /* cpu: of all threads together */
-    int64_t flops;
-} result;
-
-static double median(double *times, size_t n)
+double bench_median(double *values, size_t count)
 {
-    qsort(times, n, sizeof *times, compare);
-    return n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+    qsort(values, count, sizeof *values, compare);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static vv_status measure(bench *b, result *r)
+const char *bench_group_of(const char *op)
 {
-    double *times, *optimizer_times, *cpu_times;
-    size_t n = (size_t)b->opts.steps;
-    int64_t flops;
-    double fb;
-    for (int64_t i = 0; i < b->opts.warmup; i++)
-        VV_TRY(one_step(b, &fb, &flops));
-    VV_TRY(vv_alloc_array(&times, 3 * n, sizeof *times));
-    optimizer_times = times + n;
-    cpu_times = optimizer_times + n;
-    vv_status status = VV_OK;
-    vv_graph_set_profile(b->graph, true);
-    r->peak = vv_measure_peak_gflops(b->precision);
-    for (size_t i = 0; i < n && status == VV_OK; i++) {
-        double start = vv_clock();
-        clock_t cpu = clock();
-        status = one_step(b, &fb, &r->flops);
-        times[i] = vv_clock() - start;
-        cpu_times[i] = (double)(clock() - cpu) / CLOCKS_PER_SEC;
-        optimizer_times[i] = times[i] - fb;
-    }
-    double again = vv_measure_peak_gflops(b->precision);
-    r->peak = again > r->peak ? again : r->peak;
-    r->step_ms = 1e3 * median(times, n);
-    r->cpu_ms = 1e3 * median(cpu_times, n);
-    r->optimizer_ms = 1e3 * median(optimizer_times, n);
-    r->gflops = (double)r->flops / (r->step_ms / 1e3) / 1e9;
-    vv_dealloc(times);
-    return status;
-}
-
-typedef struct by_op {
-    vv_str *out;
-    int64_t steps;
-    bool json, first;
-    double total_ms;
-    const char *names[64]; /* kinds printed already: one kind may have several kernels */
-    double ms[64];
-    int count;
-} by_op;
-
-static void add_op(void *ctx, const char *op, const char *kernel, int64_t calls, double seconds,
-                   int64_t flops)
-{
-    by_op *table = ctx;
-    double ms = 1e3 * seconds / (double)table->steps;
-    table->total_ms += ms;
-    if (!table->json) {
-        vv_str_addf(table->out, "  %-20s %-10s %6.1f calls %9.2f ms", op, kernel,
-                    (double)calls / (double)table->steps, ms);
-        if (flops && seconds > 0)
-            vv_str_addf(table->out, " %8.1f GFLOP/s", (double)flops / seconds / 1e9);
-        vv_str_add(table->out, "\n");
-        return;
-    }
-    int k = 0;
-    while (k < table->count && strcmp(table->names[k], op) != 0)
-        k++;
-    if (k == 64)
-        return;
-    if (k == table->count) {
-        table->names[table->count++] = op;
-        table->ms[k] = 0.0;
-    }
-    table->ms[k] += ms;
-}
-
-static void report(const bench *b, const result *r, bool json, vv_str *out)
-{
-    vv_graph_stats stats;
-    vv_graph_get_stats(b->graph, &stats);
-    double rate = (double)b->opts.batch / (r->step_ms / 1e3), percent = 100.0 * r->gflops / r->peak;
-    by_op table = {.out = out, .steps = b->opts.steps, .json = json};
-    if (!json) {
-        vv_str_addf(out, "%s, batch %lld, %s, %d threads, backend %s\n", b->opts.model,
-                    (long long)b->opts.batch, precisions[b->precision], vv_threads(),
-                    vv_backend_name(b->opts.backend ? vv_backend_find(backends[b->opts.backend])
-                                                    : vv_backend_default()));
-        vv_str_addf(out,
-                    "%.1f samples/s, %.1f ms a step (median of %lld; %.1f ms of CPU time), "
-                    "%.1f GFLOP/s = %.1f%% of the measured peak %.1f\n",
-                    rate, r->step_ms, (long long)b->opts.steps, r->cpu_ms, r->gflops, percent,
-                    r->peak);
-        if (b->opts.seq)
-            vv_str_addf(out, "%.1f tokens/s\n", rate * (double)b->opts.seq);
-        vv_str_addf(out, "memory: slab %.1f MB planned, %.1f MB used; process peak %.1f MB\n",
-                    (double)stats.planned_bytes / 1e6, (double)stats.peak_bytes / 1e6,
-                    (double)vv_memory_peak_bytes() / 1e6);
-        vv_graph_profile(b->graph, add_op, &table);
-        vv_str_addf(out, "  %-20s %-10s %6.1f calls %9.2f ms\n", "optimizer", "", 1.0,
-                    r->optimizer_ms);
-        return;
-    }
-    vv_str_addf(
-        out,
-        "{\"model\": \"%s\", \"batch\": %lld, \"precision\": \"%s\", \"threads\": %d, "
-        "\"samples_per_second\": %.3f, \"step_ms\": %.4f, \"step_cpu_ms\": %.4f, "
-        "\"gflops\": %.3f, \"peak_gflops\": %.3f, "
-        "\"percent_of_peak\": %.2f, \"peak_memory_bytes\": %zu, \"planned_memory_bytes\": %zu, "
-        "\"used_memory_bytes\": %zu, ",
-        b->opts.model, (long long)b->opts.batch, precisions[b->precision], vv_threads(), rate,
-        r->step_ms, r->cpu_ms, r->gflops, r->peak, percent, vv_memory_peak_bytes(),
-        stats.planned_bytes, stats.peak_bytes);
-    if (b->opts.seq)
-        vv_str_addf(out, "\"seq\": %lld, \"tokens_per_second\": %.3f, ", (long long)b->opts.seq,
-                    rate * (double)b->opts.seq);
-    vv_str_add(out, "\"by_op\": {");
-    vv_graph_profile(b->graph, add_op, &table);
-    for (int k = 0; k < table.count; k++)
-        vv_str_addf(out, "\"%s\": %.4f, ", table.names[k], table.ms[k]);
-    vv_str_addf(out, "\"optimizer\": %.4f}}\n", r->optimizer_ms);
+    static const struct {
+        const char *part, *group; /* the first whose part is in the op's name */
+    } groups[] = {{"conv2d", "conv"},
+                  {"linear_cross_entropy", "matmul"},
+                  {"matmul", "matmul"},
+                  {"attention", "attention"},
+                  {"_norm", "norm"},
+                  {"pool", "pool"},
+                  {"entropy", "loss"},
+                  {"softmax", "loss"},
+                  {"fused", "element-wise"},
+                  {"unary", "element-wise"},
+                  {"binary", "element-wise"},
+                  {"where", "element-wise"},
+                  {"cast", "element-wise"},
+                  {"dropout", "element-wise"},
+                  {"optimizer", "optimizer"},
+                  {"graph", "graph"}};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (strstr(op, groups[i].part))
+            return groups[i].group;
+    return "other";
 }
 
 static int bench_run(int argc, char **argv)
@@ -400,44 +65,22 @@ static int bench_run(int argc, char **argv)
     bool json = false;
     cli_args args;
     const cli_option options[] = {{"--json", &json, NULL}, {NULL, NULL, NULL}};
-    int code = cli_parse(&cli_bench, argc, argv, options, 1, &args);
-    if (code == CLI_DONE && (!args.word_count || strcmp(args.words[0], "step") != 0))
-        code = cli_usage(&cli_bench, "say what to measure: step");
-    if (code != CLI_DONE) {
-        cli_args_fini(&args);
-        return code;
-    }
-    bench b;
-    memset(&b, 0, sizeof b);
-    result r = {0};
-    vv_str out = {0};
-    vv_status status = vv_opts_init(&bench_desc, &b.opts);
-    for (int i = 0; i < args.override_count && status == VV_OK; i++) {
-        char key[64];
-        const char *equals = strchr(args.overrides[i], '=');
-        snprintf(key, sizeof key, "%.*s", (int)(equals - args.overrides[i]), args.overrides[i]);
-        status = vv_opts_set(&bench_desc, &b.opts, key, equals + 1);
-    }
+    int code = cli_parse(&cli_bench, argc, argv, options, 2, &args);
+    size_t part = 0, count = sizeof parts / sizeof *parts;
+    while (code == CLI_DONE && args.word_count && part < count &&
+           strcmp(args.words[0], parts[part].name) != 0)
+        part++;
+    if (code == CLI_DONE && (!args.word_count || part == count))
+        code = cli_usage(&cli_bench, "say what to measure: step, op, data or suite");
+    else if (code == CLI_DONE && args.word_count > 1 && strcmp(args.words[0], "op") != 0)
+        code = cli_usage(&cli_bench, "'%s' is not expected here", args.words[1]);
+    else if (code == CLI_DONE)
+        code = parts[part].run(&args, json);
     cli_args_fini(&args);
-    if (status == VV_OK) {
-        vv_set_threads((int)b.opts.threads);
-        status = set_up(&b);
-    }
-    if (status == VV_OK)
-        status = measure(&b, &r);
-    if (status == VV_OK) {
-        report(&b, &r, json, &out);
-        status = vv_str_status(&out);
-    }
-    if (status == VV_OK)
-        fputs(vv_str_text(&out), stdout);
-    else
-        code = cli_fail();
-    vv_str_fini(&out);
-    tear_down(&b);
     return code;
 }
 
 const cli_verb cli_bench = {
-    "bench", "step [key=value ...] [--json]",
-    "Measures a training step on this machine (model=, batch=, precision=, ...).", bench_run};
+    "bench", "step|data|suite|op [KIND] [key=value ...] [--json]",
+    "Measures training steps, single operations, the loader, or the standard workloads.",
+    bench_run};

@@ -136,6 +136,7 @@ typedef struct vv_graph_stats {
     int64_t flops;         /* of the last run: multiply-adds count 2 */
     int64_t kept_bytes;    /* kept by reads in the middle of a step, last step */
     int64_t recompute_flops; /* of the last run: what ran a second time; not in `flops` */
+    double plan_seconds;     /* spent making plans so far */
 } vv_graph_stats;
 VV_API void vv_graph_get_stats(const vv_graph *graph, vv_graph_stats *out);
 

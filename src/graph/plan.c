@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <vivace/memory.h>
+#include <vivace/training_time.h>
 
 /* ---- building blocks, used by the passes too ---- */
 
@@ -504,6 +505,7 @@ vv_status vvi_plan_get(const vvi_request *r, vvi_plan **out)
     }
     vv_status status;
     vvi_plan *plan = NULL;
+    const double start = vv_clock();
     VV_GO(vv_alloc(&plan, sizeof *plan));
     plan->hash = hash;
     VV_GO(vv_alloc(&plan->signature, s.count));
@@ -512,6 +514,7 @@ vv_status vvi_plan_get(const vvi_request *r, vvi_plan **out)
     VV_GO(make_plan(r, plan));
     VV_GO(remember(g, plan));
     plan->last_use = ++g->plan_clock;
+    g->stats.plan_seconds += vv_clock() - start;
     *out = plan;
     return VV_OK;
 out:
