@@ -300,7 +300,7 @@ static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *i
     VV_TRY(vv_gpt2_new(&net, input->classes, &o, seed));
     VV_TRY(vv_classifier_new(out, net, input->classes));
     (*out)->weight_map = &hugging_face;
-    (*out)->metrics = "cross_entropy,perplexity"; /* read the loss: the logits never exist at once */
+    (*out)->metrics = "cross_entropy,perplexity"; /* they need no logits: the loss will do */
     return VV_OK;
 }
 
