@@ -40,6 +40,14 @@ typedef struct vv_weight_map {
     const char *const *ignored;    /* names in files that the model does not need */
     const char *const *endings;    /* pairs: how a name may end in files, and how in the tree:
                                       "LayerNorm.gamma", "LayerNorm.weight" */
+    /* Pairs of whole names, in files and in the tree, tried one after the other on a name that the
+       tree does not know; each "*" stands for the same text on both sides:
+       "encoder.layers.encoder_layer_*.ln_1.*", "blocks.*.norm1.*". */
+    const char *const *renamed;
+    /* Makes a tensor of a file fit whose shape is not that of `own` (positions of another image
+       size); *out stays NULL if it cannot. `told` gets a sentence. Ours too. May be NULL. */
+    vv_status (*adapt)(VV_OWNED vv_tensor **out, const vv_model *model, const char *name,
+                       const vv_tensor *given, const vv_tensor *own, vv_str *told);
 } vv_weight_map;
 
 struct vv_model {

@@ -192,7 +192,7 @@ extern VV_API const vv_module_class vv_conv2d_class, vv_conv_transpose2d_class, 
     vv_batch_norm_class, vv_layer_norm_class, vv_group_norm_class, vv_max_pool_class,
     vv_avg_pool_class, vv_adaptive_avg_pool_class, vv_activation_class, vv_dropout_class,
     vv_flatten_class, vv_embedding_class, vv_sequential_class, vv_identity_class,
-    vv_rms_norm_class, vv_attention_class;
+    vv_rms_norm_class, vv_attention_class, vv_drop_path_class;
 
 typedef struct vv_conv2d_layer { /* vv_module_self of Conv2d and ConvTranspose2d */
     int64_t in_channels, out_channels, kernel[2];
@@ -242,6 +242,10 @@ typedef enum vv_activation {
 VV_API VV_MUST_USE vv_status vv_activation_new(VV_OWNED vv_module **out, vv_activation kind,
                                                double slope);
 VV_API VV_MUST_USE vv_status vv_dropout_new(VV_OWNED vv_module **out, double p);
+/* While training, rows of x [N,...] become zero with probability p (vv_module_self is this double)
+   and the others are divided by 1 - p: the branch of a residual block left out for single samples
+   (Huang et al., arXiv 1603.09382; EfficientNet's drop connect). */
+VV_API VV_MUST_USE vv_status vv_drop_path_new(VV_OWNED vv_module **out, double p);
 /* [N,...] -> [N, product] in PyTorch's order (channels first), so that linear weights load. */
 VV_API VV_MUST_USE vv_status vv_flatten_new(VV_OWNED vv_module **out);
 typedef struct vv_embedding_layer {

@@ -425,8 +425,10 @@ static const char *const masked_lm_ignored[] = {
 static const char *const classifier_ignored[] = {"*position_ids", "cls.*", NULL};
 static const char *const endings[] = {"LayerNorm.gamma", "LayerNorm.weight", "LayerNorm.beta",
                                       "LayerNorm.bias", NULL};
-static const vv_weight_map masked_lm_map = {prefixes, NULL, masked_lm_ignored, endings};
-static const vv_weight_map classifier_map = {prefixes, NULL, classifier_ignored, endings};
+static const vv_weight_map masked_lm_map = {
+    .prefixes = prefixes, .ignored = masked_lm_ignored, .endings = endings};
+static const vv_weight_map classifier_map = {
+    .prefixes = prefixes, .ignored = classifier_ignored, .endings = endings};
 
 static vv_status check_data(const vv_sample_spec *input, const vv_bert_opts *o)
 {

@@ -287,7 +287,8 @@ static const char *const transposed[] = {"*.attn.c_attn.weight", "*.attn.c_proj.
                                          "*.mlp.c_fc.weight", "*.mlp.c_proj.weight", NULL};
 static const char *const ignored[] = {"*h.*.attn.bias", "*h.*.attn.masked_bias", "lm_head.weight",
                                       NULL};
-static const vv_weight_map hugging_face = {prefixes, transposed, ignored, NULL};
+static const vv_weight_map hugging_face = {
+    .prefixes = prefixes, .transposed = transposed, .ignored = ignored};
 
 static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *input, uint64_t seed)
 {

@@ -147,6 +147,33 @@ vv_status vv_dropout_new(vv_module **out, double p)
     return plain_new(out, &vv_dropout_class, &p, sizeof p);
 }
 
+static vv_node *drop_path_forward(vv_module *module, vv_graph *graph, vv_node *x)
+{
+    const double p = *(const double *)vv_module_self(module);
+    const int ndim = vv_node_ndim(x);
+    int64_t shape[VV_MAX_DIMS];
+
+    if (!vv_module_training(module) || p == 0.0 || ndim == 0)
+        return x;
+    for (int i = 0; i < ndim; i++)
+        shape[i] = i == 0 ? vv_node_shape(x)[0] : 1;
+
+    vv_node *u = vv_random_uniform(graph, ndim, shape);
+    vv_node *kept = vv_cast(vv_greater_equal(u, vv_scalar(graph, p)), VV_F32);
+
+    return vv_mul(x, vv_cast(vv_affine(kept, 1.0 / (1.0 - p), 0.0), vv_node_dtype(x)));
+}
+
+const vv_module_class vv_drop_path_class = {"DropPath", drop_path_forward, NULL};
+
+vv_status vv_drop_path_new(vv_module **out, double p)
+{
+    *out = NULL;
+    if (!(p >= 0.0 && p < 1.0))
+        return vv_fail(VV_EINVAL, "DropPath: p %g is outside [0, 1)", p);
+    return plain_new(out, &vv_drop_path_class, &p, sizeof p);
+}
+
 /* ---- flatten, identity, sequential ---- */
 
 static vv_node *flatten_forward(vv_module *module, vv_graph *graph, vv_node *x)

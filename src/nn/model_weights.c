@@ -13,6 +13,7 @@ typedef struct slot { /* a tensor of the model */
     const char *name;
     vv_tensor *tensor;
     const vv_tensor *given; /* what the file has for it */
+    vv_tensor *adapted;     /* that, made to fit; owned */
     bool exact;             /* found under its very name */
     bool transposed;
 } slot;
@@ -79,10 +80,11 @@ static const char *without(const char *name, const char *prefix)
     return strncmp(name, prefix, length) == 0 && name[length] ? name + length : NULL;
 }
 
+static const char *const wrappers[] = {"module.", "_orig_mod.", NULL};
+
 /* The model's tensor that a foreign name means: as it is, without prefixes, or with one more. */
 static vv_status match_as_is(const loading *l, const char *name, slot **out)
 {
-    static const char *const wrappers[] = {"module.", "_orig_mod.", NULL};
     const char *const *lists[] = {wrappers, l->map ? l->map->prefixes : NULL};
     *out = find_slot(l, name);
     for (bool cut = true; !*out && cut;) {
@@ -116,7 +118,74 @@ static bool ends_with(const char *name, const char *ending)
     return length >= n && strcmp(name + length - n, ending) == 0;
 }
 
-/* The same, or under the name that the tree has for its ending. */
+/* What name has for pattern's n-th "*", for all of them at once; false if it does not fit. */
+enum { STARS = 4 };
+typedef struct piece {
+    const char *at;
+    size_t length;
+} piece;
+
+static bool fit_pattern(const char *pattern, const char *name, piece *pieces, int room)
+{
+    for (; *pattern != '*'; pattern++, name++) {
+        if (*pattern != *name)
+            return false;
+        if (!*pattern)
+            return true;
+    }
+    for (size_t n = 0; room > 0; n++) {
+        *pieces = (piece){name, n};
+        if (fit_pattern(pattern + 1, name + n, pieces + 1, room - 1))
+            return true;
+        if (!name[n])
+            return false;
+    }
+    return false;
+}
+
+/* `renamed` applied to a name; *changed = whether any pair fitted. */
+static vv_status rename_all(const char *const *pairs, const char *name, vv_str *out, bool *changed)
+{
+    vv_str next = {0};
+    vv_str_add(out, name);
+    *changed = false;
+    for (int i = 0; pairs && pairs[i] && vv_str_status(out) == VV_OK; i += 2) {
+        piece pieces[STARS];
+        int star = 0;
+        if (!fit_pattern(pairs[i], vv_str_text(out), pieces, STARS))
+            continue;
+        for (const char *c = pairs[i + 1]; *c; c++)
+            if (*c == '*' && star < STARS) {
+                vv_str_addn(&next, pieces[star].at, pieces[star].length);
+                star++;
+            } else {
+                vv_str_addn(&next, c, 1);
+            }
+        vv_str_fini(out);
+        *out = next;
+        next = (vv_str){0};
+        *changed = true;
+    }
+    return vv_str_status(out);
+}
+
+static vv_status match_renamed(const loading *l, const char *name, slot **out)
+{
+    vv_str ours = {0};
+    bool changed;
+    for (int i = 0; wrappers[i]; i++) {
+        const char *rest = without(name, wrappers[i]);
+        name = rest ? rest : name;
+        i = rest ? -1 : i; /* any of them may stand behind any other */
+    }
+    vv_status status = rename_all(l->map->renamed, name, &ours, &changed);
+    if (status == VV_OK && changed)
+        status = match_as_is(l, vv_str_text(&ours), out);
+    vv_str_fini(&ours);
+    return status;
+}
+
+/* The same, or under the name that the tree has for its ending, or for all of it. */
 static vv_status match(const loading *l, const char *name, slot **out)
 {
     const char *const *pairs = l->map ? l->map->endings : NULL;
@@ -133,7 +202,7 @@ static vv_status match(const loading *l, const char *name, slot **out)
         vv_str_fini(&ours);
         VV_TRY(status);
     }
-    return VV_OK;
+    return *out || !l->map || !l->map->renamed ? VV_OK : match_renamed(l, name, out);
 }
 
 /* A count that PyTorch keeps in batch norms and some files leave out; nothing reads it. */
@@ -235,6 +304,23 @@ static bool fits(const slot *s)
            own->shape[1] == given->shape[0];
 }
 
+/* What does not fit as it is, if the model's family knows how to make it fit. */
+static vv_status adapt_shapes(const loading *l, vv_str *told)
+{
+    const vv_weight_map *map = l->model->weight_map;
+    for (int i = 0; map && map->adapt && i < l->count; i++) {
+        slot *s = &l->slots[i];
+        if (!s->given || fits(s))
+            continue;
+        VV_TRY(map->adapt(&s->adapted, l->model, s->name, s->given, s->tensor, told));
+        if (s->adapted) {
+            s->given = s->adapted;
+            s->transposed = false;
+        }
+    }
+    return VV_OK;
+}
+
 static vv_status check_shapes(const loading *l)
 {
     for (int i = 0; i < l->count; i++) {
@@ -296,6 +382,7 @@ vv_status vvi_model_load(vv_model *model, const vv_safetensors *file, bool stric
                          vvi_patterns *ignore, vv_str *told, int *loaded)
 {
     loading l = {.model = model, .ignore = ignore};
+    vv_str adapted = {0};
     vv_status status;
     if (loaded)
         *loaded = 0;
@@ -311,12 +398,18 @@ vv_status vvi_model_load(vv_model *model, const vv_safetensors *file, bool stric
     if (l.missing_count && nothing_given(&l))
         VV_GO(vv_fail(VV_ENOTFOUND, "it has none of the model's %d weights (%s)", l.count,
                       vv_str_text(&l.missing)));
+    VV_GO(adapt_shapes(&l, &adapted));
     VV_GO(check_shapes(&l));
     VV_GO(copy_all(&l, loaded));
+    if (told)
+        vv_str_add(told, vv_str_text(&adapted));
     status = tell(&l, told);
 out:
-    for (int i = 0; i < l.count; i++)
+    vv_str_fini(&adapted);
+    for (int i = 0; i < l.count; i++) {
+        vv_tensor_free(l.slots[i].adapted);
         vv_dealloc(l.names[i]);
+    }
     vv_dealloc(l.names);
     vv_dealloc(l.slots);
     vv_str_fini(&l.missing);

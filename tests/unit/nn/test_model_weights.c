@@ -1,9 +1,10 @@
 /* test_model_weights.c - weights by name from files of other programs: prefixes that may stand
  * there or not, matrices stored the other way round (GPT-2's Conv1D), buffers that the model does
  * not need, wrappers' prefixes, counters of batch norms; in files of ours nothing is turned round.
- * Strict: what is missing or too much is named. Partial: told, and the model keeps its own.
- * Patterns leave weights out. Shapes are checked before anything changes; nothing leaks whichever
- * allocation fails. */
+ * Strict: what is missing or too much is named. Partial: told, and the model keeps its own. Whole
+ * names by patterns with "*", one pair after the other; tensors of another shape that the model's
+ * family makes fit. Patterns leave weights out. Shapes are checked before anything changes;
+ * nothing leaks whichever allocation fails. */
 #include "nn_test.h"
 
 #include "vv_test_files.h"
@@ -15,7 +16,25 @@ static const char *const prefixes[] = {"transformer.", NULL};
 static const char *const transposed[] = {"h.*.c_attn.weight", NULL};
 static const char *const ignored[] = {"*attn.bias", "*attn.masked_bias", "lm_head.weight", NULL};
 static const char *const endings[] = {"bn.beta", "bn.bias", "bn.gamma", "bn.weight", NULL};
-static const vv_weight_map map = {prefixes, transposed, ignored, endings};
+static const char *const renamed[] = {
+    "norm.*_*", "bn.*.*", "bn.running.*", "bn.running_*", "none*", "bn*", NULL};
+
+/* Twice as many rows as wanted: every other one. */
+static vv_status adapt(vv_tensor **out, const vv_model *model, const char *name,
+                       const vv_tensor *theirs, const vv_tensor *own, vv_str *told)
+{
+    (void)model;
+    *out = NULL;
+    if (strcmp(name, "h.0.attn.c_proj.bias") != 0 || theirs->shape[0] != 2 * own->shape[0])
+        return VV_OK;
+    VV_TRY(vv_tensor_new(out, VV_F32, own->ndim, own->shape));
+    for (int64_t i = 0; i < own->count; i++)
+        vv_tensor_set(*out, i, vv_tensor_get(theirs, 2 * i));
+    vv_str_addf(told, "%s: every other row\n", name);
+    return VV_OK;
+}
+
+static const vv_weight_map map = {prefixes, transposed, ignored, endings, renamed, adapt};
 
 static vv_module *child(vv_module *parent, const char *name, vv_module *part)
 {
@@ -80,7 +99,7 @@ static vv_safetensors *make_file(const char *cut, const char *front, const char 
         const char *name = strncmp(g->name, cut, strlen(cut)) ? g->name : g->name + strlen(cut);
         char full[128];
         vv_tensor *tensor;
-        if (leave && strstr(name, leave))
+        if (i < STANDARD && leave && strstr(name, leave))
             continue;
         snprintf(full, sizeof full, "%s%s", front, name);
         assert_ok(vv_tensor_new(&tensor, VV_F32, g->shape[1] ? 2 : 1, g->shape));
@@ -161,6 +180,43 @@ static void other_endings(void **state)
         vv_safetensors_close(file);
         vv_model_free(model);
     }
+}
+
+/* "norm.running_var" -> "bn.running.var" -> "bn.running_var"; behind wrappers too. */
+static void whole_names(void **state)
+{
+    (void)state;
+    const given var = {"norm.running_var", {2, 0}, 950};
+    const char *const fronts[] = {"", "_orig_mod.module."};
+    for (size_t i = 0; i < 2; i++) {
+        vv_model *model = gpt();
+        vv_safetensors *file = make_file("", fronts[i], "running_var", &var, false);
+        int loaded = 0;
+        assert_ok(vv_model_load(model, file, false, NULL, NULL, &loaded));
+        assert_int_equal(loaded, 9);
+        assert_true(weight(model, "bn", "running_var", 1) == 951.0);
+        vv_safetensors_close(file);
+        vv_model_free(model);
+    }
+}
+
+static void made_to_fit(void **state)
+{
+    (void)state;
+    given bias = {"transformer.h.0.attn.c_proj.bias", {4, 0}, 550};
+    vv_str told = {0};
+    vv_model *model = gpt();
+    vv_safetensors *file = make_file("", "", "c_proj.bias", &bias, false);
+    assert_ok(vv_model_load(model, file, true, NULL, &told, NULL));
+    assert_true(weight(model, "h.0.attn.c_proj", "bias", 1) == 552.0);
+    assert_string_equal(vv_str_text(&told), "h.0.attn.c_proj.bias: every other row\n");
+    vv_str_fini(&told);
+    vv_safetensors_close(file);
+    bias.shape[0] = 5; /* not one that it can */
+    file = make_file("", "", "c_proj.bias", &bias, false);
+    assert_fails(vv_model_load(model, file, true, NULL, NULL, NULL), VV_ESHAPE);
+    vv_safetensors_close(file);
+    vv_model_free(model);
 }
 
 /* A file of ours holds what the tree holds: [6,2], under the tree's names. */
@@ -250,6 +306,8 @@ int main(void)
         cmocka_unit_test(names_of_gpt2),      cmocka_unit_test(own_files_are_not_turned),
         cmocka_unit_test(strict_and_partial), cmocka_unit_test(each_allocation),
         cmocka_unit_test(other_endings),
+        cmocka_unit_test(whole_names),
+        cmocka_unit_test(made_to_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
