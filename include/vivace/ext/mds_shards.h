@@ -2,7 +2,9 @@
  *
  * A folder holds an index (index.json of version 2, index.mds of version 1) and shards, plain or
  * packed with gzip or zstd. Plain shards are mapped into memory; packed ones are unpacked when one
- * of their samples is first asked for, and stay. A sample has the same columns in every shard. */
+ * of their samples is first asked for. The folder may be one of an object store: then shards come
+ * into a cache, in the background when it is known that they will be needed. A sample has the same
+ * columns in every shard. */
 #ifndef VIVACE_EXT_MDS_SHARDS_H
 #define VIVACE_EXT_MDS_SHARDS_H
 
@@ -17,15 +19,51 @@ typedef struct vv_mds_column {
     int64_t size;         /* bytes in every sample; 0 = each its own */
 } vv_mds_column;
 
+typedef struct vv_mds_opts {
+    const char *dir;    /* folder of the set; with `remote`: of its cache, made if need be */
+    const char *remote; /* http://, https:// or s3://bucket/folder; "" = all is in dir */
+    /* Of s3; "" = $AWS_ENDPOINT_URL, $AWS_REGION, then Amazon's and us-east-1. Keys come from
+       $AWS_ACCESS_KEY_ID, $AWS_SECRET_ACCESS_KEY and $AWS_SESSION_TOKEN. */
+    const char *endpoint, *region;
+    uint64_t cache_bytes; /* of shards that are kept, in the cache or unpacked in memory; those used
+                             longest ago leave first, those in use stay; 0 = no limit */
+    int downloads;        /* at once */
+    int retries;          /* of a transfer that failed, without getting any further */
+    double retry_wait, timeout; /* seconds: before the first retry, doubled each time; of silence */
+} vv_mds_opts;
+#define VV_MDS_DEFAULTS                        \
+    {                                          \
+        NULL, "", "", "", 0, 2, 5, 0.5, 60.0   \
+    }
 VV_API VV_MUST_USE vv_status vv_mds_open(VV_OWNED vv_mds **out, const char *dir);
+VV_API VV_MUST_USE vv_status vv_mds_open_with(VV_OWNED vv_mds **out, const vv_mds_opts *opts);
 VV_API void vv_mds_free(VV_TAKES vv_mds *mds);
 VV_API int64_t vv_mds_count(const vv_mds *mds); /* samples */
 VV_API int vv_mds_column_count(const vv_mds *mds);
 VV_API VV_BORROWED const vv_mds_column *vv_mds_column_at(const vv_mds *mds, int column);
 /* *column by name; VV_ENOTFOUND with the names there are. */
 VV_API VV_MUST_USE vv_status vv_mds_find(int *column, const vv_mds *mds, const char *name);
-/* *data = what a column of a sample holds, as bytes that stay valid as long as the set. Any number
-   of threads at once. */
+VV_API int64_t vv_mds_shard_count(const vv_mds *mds);
+/* Number of a shard's first sample; of the end, if shard = their number. */
+VV_API int64_t vv_mds_shard_first(const vv_mds *mds, int64_t shard);
+
+/* A sample in the hand: its shard stays where it is until the release. Any number of threads at
+   once. Without the shard in the cache, it waits for it. */
+typedef struct vv_mds_sample {
+    int64_t shard;
+    const unsigned char *data;
+    size_t bytes;
+} vv_mds_sample;
+VV_API VV_MUST_USE vv_status vv_mds_hold(vv_mds *mds, int64_t index, vv_mds_sample *out);
+/* *data = what a column of it holds. */
+VV_API VV_MUST_USE vv_status vv_mds_column_of(const vv_mds *mds, const vv_mds_sample *sample,
+                                              int column, VV_BORROWED const void **data,
+                                              size_t *bytes);
+VV_API void vv_mds_release(vv_mds *mds, const vv_mds_sample *sample);
+/* These samples will be held soon, in this order: shards that are not in the cache are fetched. */
+VV_API void vv_mds_soon(vv_mds *mds, const int64_t *indices, int64_t count);
+/* *data = what a column of a sample holds, as bytes that stay valid as long as the set: its shard
+   is never given up. Any number of threads at once. */
 VV_API VV_MUST_USE vv_status vv_mds_read(vv_mds *mds, int64_t index, int column,
                                          VV_BORROWED const void **data, size_t *bytes);
 

@@ -92,21 +92,45 @@ static bool is_below(const char *path)
     return true;
 }
 
+/* The quickest checksum that both we and the index know. */
+static vv_status read_sum(vvi_mds_sum *out, const char *name, size_t at, const json_t *file,
+                          const char *key)
+{
+    static const vvi_digest_kind order[] = {VVI_XXH64, VVI_SHA1, VVI_SHA256};
+    static const size_t digits[VVI_DIGEST_KINDS] = {40, 64, 16};
+    const json_t *hashes = json_object_get(file, "hashes");
+    out->kind = VVI_DIGEST_KINDS;
+    for (int i = 0; i < VVI_DIGEST_KINDS; i++) {
+        const json_t *hex = json_object_get(hashes, vvi_digest_name(order[i]));
+        if (!hex)
+            continue;
+        const char *text = json_string_value(hex);
+        if (!text || strspn(text, "0123456789abcdef") != digits[order[i]] ||
+            strlen(text) != digits[order[i]])
+            return wrong(name, at, key, "checksums of hexadecimal digits");
+        out->kind = order[i];
+        memcpy(out->hex, text, digits[order[i]] + 1);
+        return VV_OK;
+    }
+    return VV_OK;
+}
+
 static vv_status read_file(char **out, const char *name, size_t at, const json_t *shard,
-                           const char *key, uint64_t *bytes)
+                           const char *key, uint64_t *bytes, vvi_mds_sum *sum)
 {
     const json_t *file = json_object_get(shard, key);
+    sum->kind = VVI_DIGEST_KINDS;
     if (!file || json_is_null(file))
         return VV_OK;
     const char *basename = json_string_value(json_object_get(file, "basename"));
     const json_t *size = json_object_get(file, "bytes");
     if (!basename || !is_below(basename))
         return wrong(name, at, key, "a basename within the folder");
-    if (bytes) {
-        if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return wrong(name, at, key, "a number of bytes");
-        *bytes = (uint64_t)json_integer_value(size);
-    }
+    const bool may_lack = strcmp(key, "zip_data") == 0 && (!size || json_is_null(size));
+    if (!may_lack && (!json_is_integer(size) || json_integer_value(size) < 0))
+        return wrong(name, at, key, "a number of bytes");
+    *bytes = may_lack ? UINT64_MAX : (uint64_t)json_integer_value(size);
+    VV_TRY(read_sum(sum, name, at, file, key));
     return vv_strdup(out, basename);
 }
 
@@ -127,10 +151,11 @@ static vv_status read_shard(vvi_mds_index *out, const char *name, const json_t *
     to->first = out->samples;
     to->samples = json_integer_value(samples);
     out->samples += to->samples;
-    VV_TRY(read_file(&to->name, name, at, shard, "raw_data", &to->bytes));
+    VV_TRY(read_file(&to->name, name, at, shard, "raw_data", &to->bytes, &to->sum));
     if (!to->name)
         return wrong(name, at, "raw_data", "a file");
-    return read_file(&to->packed_name, name, at, shard, "zip_data", NULL);
+    return read_file(&to->packed_name, name, at, shard, "zip_data", &to->packed_bytes,
+                     &to->packed_sum);
 }
 
 static vv_status parse_json(vvi_mds_index *out, const char *name, const json_t *root)

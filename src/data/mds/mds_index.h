@@ -4,8 +4,18 @@
 
 #include <vivace/ext/mds_shards.h>
 
+#include "data/digest.h"
+
+/* A checksum of a file. */
+typedef struct vvi_mds_sum {
+    vvi_digest_kind kind; /* VVI_DIGEST_KINDS = none that we know */
+    char hex[65];
+} vvi_mds_sum;
+
 typedef struct vvi_mds_shard {
     char *name, *packed_name; /* of its files; NULL = not told */
+    vvi_mds_sum sum, packed_sum;
+    uint64_t packed_bytes; /* UINT64_MAX = not told */
     int64_t samples, first;   /* first: number of its first sample in the set */
     uint64_t bytes;           /* when unpacked */
     uint64_t *offsets;        /* version 1: samples + 1 of them; NULL = the shard knows */

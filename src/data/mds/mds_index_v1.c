@@ -58,6 +58,8 @@ static vv_status read_shards(vvi_mds_index *out, reader *in, uint64_t samples)
     for (int64_t s = 0; s < out->shard_count; s++) {
         char name[64];
         out->shards[s].bytes = take(in, 8);
+        out->shards[s].packed_bytes = UINT64_MAX;
+        out->shards[s].sum.kind = out->shards[s].packed_sum.kind = VVI_DIGEST_KINDS;
         snprintf(name, sizeof name, "%06lld.mds", (long long)s);
         VV_TRY(vv_strdup(&out->shards[s].name, name));
         snprintf(name, sizeof name, "%06lld.mds.gz", (long long)s);

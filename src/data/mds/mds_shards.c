@@ -1,31 +1,11 @@
 /* mds_shards.c - opening a set of MDS shards and reading samples. */
-#include <pthread.h>
 #include <string.h>
 
 #include <vivace/ext/data_files.h>
 #include <vivace/memory.h>
 #include <vivace/str.h>
 
-#include "base/file.h"
-#include "data/mds/mds_index.h"
-
-#define MAX_INDEX_BYTES ((size_t)1 << 32)
-#define MAX_SHARD_BYTES ((uint64_t)1 << 34)
-
-/* A shard's bytes, once they are needed. */
-typedef struct shard_data {
-    vvi_mapping mapping;
-    void *unpacked;
-    const unsigned char *data; /* NULL = not yet */
-    size_t bytes;
-} shard_data;
-
-struct vv_mds {
-    vvi_mds_index index;
-    char *dir;
-    pthread_mutex_t lock; /* of `shards` */
-    shard_data *shards;
-};
+#include "data/mds/mds_set.h"
 
 static vv_status read_index(vv_mds *mds)
 {
@@ -40,7 +20,7 @@ static vv_status read_index(vv_mds *mds)
         status = vv_fail(VV_ENOTFOUND, "%s: no index.json (or index.mds) in it; a set of MDS "
                                        "shards has one", mds->dir);
     VV_GO(status);
-    VV_GO(vv_data_file_read(&data, &bytes, path, MAX_INDEX_BYTES));
+    VV_GO(vv_data_file_read(&data, &bytes, path, VVI_MDS_MAX_INDEX));
     status = json ? vvi_mds_index_parse_json(&mds->index, path, data, bytes)
                   : vvi_mds_index_parse_v1(&mds->index, path, data, bytes);
 out:
@@ -49,16 +29,21 @@ out:
     return status;
 }
 
-vv_status vv_mds_open(vv_mds **out, const char *dir)
+vv_status vv_mds_open_with(vv_mds **out, const vv_mds_opts *opts)
 {
     vv_status status;
     vv_mds *mds;
     *out = NULL;
     VV_TRY(vv_alloc(&mds, sizeof *mds));
     pthread_mutex_init(&mds->lock, NULL);
-    VV_GO(vv_strdup(&mds->dir, dir));
+    mds->limit = opts->cache_bytes;
+    VV_GO(vv_strdup(&mds->dir, opts->dir));
+    if (opts->remote && opts->remote[0])
+        VV_GO(vvi_mds_remote_open(mds, opts));
     VV_GO(read_index(mds));
     VV_GO(vv_alloc_array(&mds->shards, (size_t)mds->index.shard_count, sizeof *mds->shards));
+    if (mds->remote)
+        VV_GO(vvi_mds_remote_start(mds));
     *out = mds;
     return VV_OK;
 out:
@@ -66,14 +51,29 @@ out:
     return status;
 }
 
+vv_status vv_mds_open(vv_mds **out, const char *dir)
+{
+    vv_mds_opts opts = VV_MDS_DEFAULTS;
+    opts.dir = dir;
+    return vv_mds_open_with(out, &opts);
+}
+
+static void put_down(vvi_mds_held *held)
+{
+    vvi_file_unmap(&held->mapping);
+    vv_dealloc(held->unpacked);
+    held->unpacked = NULL;
+    held->data = NULL;
+    held->bytes = 0;
+}
+
 void vv_mds_free(vv_mds *mds)
 {
     if (!mds)
         return;
-    for (int64_t s = 0; mds->shards && s < mds->index.shard_count; s++) {
-        vvi_file_unmap(&mds->shards[s].mapping);
-        vv_dealloc(mds->shards[s].unpacked);
-    }
+    vvi_mds_remote_close(mds);
+    for (int64_t s = 0; mds->shards && s < mds->index.shard_count; s++)
+        put_down(&mds->shards[s]);
     vv_dealloc(mds->shards);
     vvi_mds_index_fini(&mds->index);
     pthread_mutex_destroy(&mds->lock);
@@ -113,7 +113,37 @@ vv_status vv_mds_find(int *column, const vv_mds *mds, const char *name)
     return status;
 }
 
+int64_t vv_mds_shard_count(const vv_mds *mds)
+{
+    return mds->index.shard_count;
+}
+
+int64_t vv_mds_shard_first(const vv_mds *mds, int64_t shard)
+{
+    return shard < mds->index.shard_count ? mds->index.shards[shard].first : mds->index.samples;
+}
+
 /* ---- shards ---- */
+
+void vvi_mds_make_room(vv_mds *mds, uint64_t more)
+{
+    while (mds->limit > 0 && mds->used + more > mds->limit) {
+        int64_t oldest = -1;
+        for (int64_t s = 0; s < mds->index.shard_count; s++) {
+            const vvi_mds_held *held = &mds->shards[s];
+            if (held->costs > 0 && held->holds == 0 && !held->fetching &&
+                (oldest < 0 || held->tick < mds->shards[oldest].tick))
+                oldest = s;
+        }
+        if (oldest < 0)
+            return;
+        put_down(&mds->shards[oldest]);
+        mds->used -= mds->shards[oldest].costs;
+        mds->shards[oldest].costs = 0;
+        if (mds->remote)
+            vvi_mds_remote_drop(mds, oldest);
+    }
+}
 
 /* The plain file if it is there, else the packed one. */
 static vv_status find_file(const vv_mds *mds, const vvi_mds_shard *shard, char **path, bool *packed)
@@ -135,7 +165,8 @@ static vv_status find_file(const vv_mds *mds, const vvi_mds_shard *shard, char *
                    shard->packed_name ? shard->packed_name : "");
 }
 
-static vv_status load(const vv_mds *mds, const vvi_mds_shard *shard, shard_data *out)
+/* Maps or unpacks it; with the lock held. */
+static vv_status load(vv_mds *mds, const vvi_mds_shard *shard, vvi_mds_held *held)
 {
     vv_status status;
     char *path = NULL;
@@ -144,20 +175,28 @@ static vv_status load(const vv_mds *mds, const vvi_mds_shard *shard, shard_data 
     bool packed;
     size_t bytes = 0;
     VV_GO(find_file(mds, shard, &path, &packed));
-    if (shard->bytes > MAX_SHARD_BYTES)
+    if (shard->bytes > VVI_MDS_MAX_SHARD)
         VV_GO(vv_fail(VV_EFORMAT, "%s: a shard of %llu bytes; at most %llu are read", path,
-                      (unsigned long long)shard->bytes, (unsigned long long)MAX_SHARD_BYTES));
-    if (packed)
+                      (unsigned long long)shard->bytes, (unsigned long long)VVI_MDS_MAX_SHARD));
+    if (packed) {
+        vvi_mds_make_room(mds, shard->bytes);
         VV_GO(vv_data_file_read(&unpacked, &bytes, path, (size_t)shard->bytes + 1));
-    else
+    } else {
         VV_GO(vvi_file_map(&mapping, path));
-    if (!packed)
         bytes = mapping.bytes;
+    }
     if (bytes != shard->bytes)
         VV_GO(vv_fail(VV_EFORMAT, "%s: expected %llu bytes%s, found %zu; the shard is cut short, "
                                   "or packed otherwise than with gzip or zstd", path,
                       (unsigned long long)shard->bytes, packed ? " when unpacked" : "", bytes));
-    *out = (shard_data){mapping, unpacked, unpacked ? unpacked : mapping.data, bytes};
+    if (packed && !mds->remote) {
+        held->costs = bytes;
+        mds->used += bytes;
+    }
+    held->mapping = mapping;
+    held->unpacked = unpacked;
+    held->data = unpacked ? unpacked : mapping.data;
+    held->bytes = bytes;
     mapping = (vvi_mapping){0};
     unpacked = NULL;
 out:
@@ -180,32 +219,112 @@ static int64_t shard_of(const vvi_mds_index *index, int64_t sample)
     return low;
 }
 
-vv_status vv_mds_read(vv_mds *mds, int64_t index, int column, const void **data, size_t *bytes)
+/* Brings a shard that is held into memory. Another process may have thrown the file out of a cache
+   that it shares with us: then it is fetched once more. */
+static vv_status bring(vv_mds *mds, int64_t s)
 {
-    uint64_t begin, end;
-    *data = NULL;
-    *bytes = 0;
-    if (index < 0 || index >= mds->index.samples || !vv_mds_column_at(mds, column))
-        return vv_fail(VV_EINVAL, "%s: no column %d of sample %lld; there are %d columns and %lld "
-                                  "samples", mds->dir, column, (long long)index,
-                       mds->index.column_count, (long long)mds->index.samples);
+    vvi_mds_held *held = &mds->shards[s];
+    vv_status status = VV_OK;
+    for (int tries = 0; !held->data && tries < 2; tries++) {
+        if (mds->remote) {
+            pthread_mutex_unlock(&mds->lock);
+            status = vvi_mds_remote_need(mds, s);
+            pthread_mutex_lock(&mds->lock);
+            if (status != VV_OK)
+                return status;
+        }
+        if (!held->data)
+            status = load(mds, &mds->index.shards[s], held);
+        if (status != VV_ENOTFOUND || !mds->remote)
+            return status;
+        mds->used -= held->costs;
+        held->costs = 0;
+        vvi_mds_remote_drop(mds, s);
+    }
+    return status;
+}
+
+vv_status vv_mds_hold(vv_mds *mds, int64_t index, vv_mds_sample *out)
+{
+    uint64_t begin = 0, end = 0;
+    *out = (vv_mds_sample){0};
+    if (index < 0 || index >= mds->index.samples)
+        return vv_fail(VV_EINVAL, "%s: no sample %lld; there are %lld", mds->dir, (long long)index,
+                       (long long)mds->index.samples);
     const int64_t s = shard_of(&mds->index, index);
     const vvi_mds_shard *shard = &mds->index.shards[s];
+    vvi_mds_held *held = &mds->shards[s];
     pthread_mutex_lock(&mds->lock);
-    vv_status status = VV_OK;
-    if (!mds->shards[s].data)
-        status = load(mds, shard, &mds->shards[s]);
-    const shard_data held = mds->shards[s];
+    held->holds++;
+    held->tick = ++mds->tick;
+    if (mds->remote)
+        vvi_mds_remote_used(mds, s);
+    vv_status status = held->data ? VV_OK : bring(mds, s);
+    if (status == VV_OK)
+        status = vv_fail_within(vvi_mds_locate(&mds->index, shard, held->data, held->bytes,
+                                               index - shard->first, &begin, &end),
+                                "%s", mds->dir);
+    if (status == VV_OK)
+        *out = (vv_mds_sample){s, held->data + begin, (size_t)(end - begin)};
+    else
+        held->holds--;
     pthread_mutex_unlock(&mds->lock);
-    VV_TRY(status);
-    VV_TRY(vv_fail_within(vvi_mds_locate(&mds->index, shard, held.data, held.bytes,
-                                         index - shard->first, &begin, &end),
-                          "%s", mds->dir));
+    return status;
+}
+
+void vv_mds_release(vv_mds *mds, const vv_mds_sample *sample)
+{
+    if (!sample->data)
+        return;
+    pthread_mutex_lock(&mds->lock);
+    mds->shards[sample->shard].holds--;
+    pthread_mutex_unlock(&mds->lock);
+}
+
+vv_status vv_mds_column_of(const vv_mds *mds, const vv_mds_sample *sample, int column,
+                           const void **data, size_t *bytes)
+{
     size_t first, last;
-    VV_TRY(vv_fail_within(vvi_mds_pick(&mds->index, held.data + begin, (size_t)(end - begin),
-                                       column, &first, &last),
-                          "%s: sample %lld", mds->dir, (long long)index));
-    *data = held.data + begin + first;
+    *data = NULL;
+    *bytes = 0;
+    if (!vv_mds_column_at(mds, column))
+        return vv_fail(VV_EINVAL, "%s: no column %d; there are %d", mds->dir, column,
+                       mds->index.column_count);
+    VV_TRY(vv_fail_within(vvi_mds_pick(&mds->index, sample->data, sample->bytes, column, &first,
+                                       &last),
+                          "%s", mds->dir));
+    *data = sample->data + first;
     *bytes = last - first;
     return VV_OK;
+}
+
+/* Its shard stays held for good. */
+vv_status vv_mds_read(vv_mds *mds, int64_t index, int column, const void **data, size_t *bytes)
+{
+    vv_mds_sample sample;
+    *data = NULL;
+    *bytes = 0;
+    VV_TRY(vv_mds_hold(mds, index, &sample));
+    const vv_status status = vv_fail_within(vv_mds_column_of(mds, &sample, column, data, bytes),
+                                            "sample %lld", (long long)index);
+    if (status != VV_OK)
+        vv_mds_release(mds, &sample);
+    return status;
+}
+
+void vv_mds_soon(vv_mds *mds, const int64_t *indices, int64_t count)
+{
+    if (!mds->remote)
+        return;
+    int64_t last = -1;
+    pthread_mutex_lock(&mds->lock);
+    for (int64_t i = 0; i < count; i++) {
+        if (indices[i] < 0 || indices[i] >= mds->index.samples)
+            continue;
+        const int64_t s = shard_of(&mds->index, indices[i]);
+        if (s != last)
+            vvi_mds_remote_want(mds, s);
+        last = s;
+    }
+    pthread_mutex_unlock(&mds->lock);
 }
