@@ -47,27 +47,50 @@ static bool same_file(const char *a, const char *b)
 }
 
 /* Fetched each time: what the cache holds must be what the store has. */
-static vv_status fetch_index(vv_mds *mds, const char *name, const char *other)
+static vv_status fetch_index(vv_mds *mds, const char *name)
 {
     vv_status status;
-    char *path = NULL, *fresh = NULL, *stale = NULL;
+    char *path = NULL, *fresh = NULL;
     char fresh_name[64];
     const vvi_remote_object object = {name, UINT64_MAX, VVI_DIGEST_KINDS, NULL};
     snprintf(fresh_name, sizeof fresh_name, "%s.new-%ld", name, (long)getpid());
     VV_GO(path_of(mds, name, &path));
     VV_GO(path_of(mds, fresh_name, &fresh));
-    VV_GO(path_of(mds, other, &stale));
     VV_GO(vvi_file_remove(fresh));
     VV_GO(vvi_remote_get(mds->remote->store, &object, fresh, NULL));
     mds->remote->changed = !vvi_exists(path) || !same_file(path, fresh);
     if (rename(fresh, path) != 0)
         VV_GO(vv_fail(VV_EIO, "%s: cannot be written", path));
-    VV_GO(vvi_file_remove(stale));
 out:
     vv_dealloc(path);
     vv_dealloc(fresh);
-    vv_dealloc(stale);
     return status;
+}
+
+/* The forms an index has, in the order in which they are looked for; those that the store does not
+   have leave the cache. */
+static vv_status find_index(vv_mds *mds)
+{
+    static const char *const names[] = {"index.json", "index.mds", "index.mds.gz"};
+    vv_status status = VV_ENOTFOUND;
+    for (int i = 0; i < 3; i++) {
+        char *other;
+        if (status == VV_ENOTFOUND) {
+            status = fetch_index(mds, names[i]);
+            if (status == VV_OK)
+                continue;
+        }
+        if (status != VV_OK && status != VV_ENOTFOUND)
+            return status;
+        VV_TRY(path_of(mds, names[i], &other));
+        const vv_status removed = vvi_file_remove(other);
+        vv_dealloc(other);
+        VV_TRY(removed);
+    }
+    return status == VV_ENOTFOUND
+               ? vv_fail_within(status, "neither index.json nor index.mds, which a set of MDS "
+                                        "shards has")
+               : status;
 }
 
 static vv_status check_opts(const vv_mds_opts *opts)
@@ -91,15 +114,7 @@ vv_status vvi_mds_remote_open(vv_mds *mds, const vv_mds_opts *opts)
                                     opts->retries, opts->retry_wait, opts->timeout};
     VV_TRY(vvi_remote_new(&mds->remote->store, &remote));
     VV_TRY(vvi_mkdirs(mds->dir));
-    vv_status status = fetch_index(mds, "index.json", "index.mds");
-    if (status == VV_ENOTFOUND) {
-        char first[512];
-        snprintf(first, sizeof first, "%s", vv_error());
-        status = fetch_index(mds, "index.mds", "index.json");
-        if (status == VV_ENOTFOUND)
-            status = vv_fail(VV_ENOTFOUND, "%s (nor index.mds)", first);
-    }
-    return status;
+    return find_index(mds);
 }
 
 /* ---- fetching a shard ---- */
