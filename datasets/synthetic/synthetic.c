@@ -54,6 +54,8 @@ static const vv_field fields[] = {
      INT32_MAX, NULL},
     {"target", "Of a text: the next token of each, a class, or a number", VV_FIELD_CHOICE,
      AT(target), "next", 0, 0, target_names},
+    {"boxes", "Targets are boxes [boxes,6], as detectors have them; 0 = a class", VV_FIELD_INT,
+     AT(boxes), "0", 0, 10000, NULL},
     {"segments", "Texts are two parts, told by a second row", VV_FIELD_BOOL, AT(segments), "false",
      0, 0, NULL},
     {.name = NULL},
@@ -64,6 +66,8 @@ typedef struct pool {
     size_t bytes; /* of one image */
     uint8_t *images;
     int32_t *labels;
+    float *boxes; /* [count,boxes,6], NULL = targets are labels */
+    size_t box_bytes; /* of one image's */
 } pool;
 
 static vv_status pool_read(vv_dataset *dataset, int64_t index, void *input, void *target)
@@ -72,7 +76,9 @@ static vv_status pool_read(vv_dataset *dataset, int64_t index, void *input, void
     const size_t at = (size_t)(index % p->count);
     if (input)
         memcpy(input, p->images + at * p->bytes, p->bytes);
-    if (target)
+    if (target && p->boxes)
+        memcpy(target, (const char *)p->boxes + at * p->box_bytes, p->box_bytes);
+    else if (target)
         memcpy(target, &p->labels[at], sizeof *p->labels);
     return VV_OK;
 }
@@ -83,6 +89,7 @@ static void pool_free(pool *p)
         return;
     vv_dealloc(p->images);
     vv_dealloc(p->labels);
+    vv_dealloc(p->boxes);
     vv_dealloc(p);
 }
 
@@ -115,12 +122,33 @@ static void fill(const pool *p, const vv_synthetic_opts *o, int64_t classes, boo
     }
 }
 
+/* Up to three boxes an image, anywhere, of any class but 0; the rest is no box. */
+static void fill_boxes(const pool *p, const vv_synthetic_opts *o, int64_t classes, bool train)
+{
+    for (int64_t i = 0; i < p->count; i++) {
+        vv_rng rng = vv_rng_at((uint64_t)o->seed,
+                               train ? "synthetic boxes" : "synthetic eval boxes", (uint64_t)i);
+        float *row = p->boxes + i * o->boxes * 6;
+        const int64_t there = vv_rng_below(&rng, 4);
+        for (int64_t b = 0; b < o->boxes; b++, row += 6) {
+            row[4] = -1.0f;
+            if (b >= there)
+                continue;
+            for (int k = 0; k < 2; k++) {
+                row[k] = (float)vv_rng_uniform_in(&rng, 0.0, 0.6);
+                row[k + 2] = row[k] + (float)vv_rng_uniform_in(&rng, 0.1, 0.4);
+            }
+            row[4] = (float)(1 + vv_rng_below(&rng, classes - 1));
+        }
+    }
+}
+
 static int64_t either(int64_t given, int64_t real)
 {
     return given > 0 ? given : real;
 }
 
-static vv_status pool_new(pool **out, const vv_sample_spec *spec, int64_t count)
+static vv_status pool_new(pool **out, const vv_sample_spec *spec, int64_t count, int64_t boxes)
 {
     vv_status status;
     pool *p = NULL;
@@ -139,6 +167,9 @@ static vv_status pool_new(pool **out, const vv_sample_spec *spec, int64_t count)
     }
     VV_GO(vv_alloc_aligned(&p->images, total));
     VV_GO(vv_alloc_array(&p->labels, (size_t)count, sizeof *p->labels));
+    p->box_bytes = (size_t)boxes * 6 * sizeof *p->boxes;
+    if (boxes)
+        VV_GO(vv_alloc_array(&p->boxes, (size_t)count, p->box_bytes));
     *out = p;
     return VV_OK;
 out:
@@ -173,8 +204,23 @@ static vv_status synthetic_open(vv_dataset **out, const void *opts, const char *
         spec->mean[c] = 0.5f;
         spec->std[c] = (float)(1 / SCALE);
     }
-    VV_GO(pool_new(&p, spec, o->pool < dataset->count ? o->pool : dataset->count));
+    if (o->boxes) {
+        if (spec->classes < 2) {
+            status = vv_fail(VV_EINVAL,
+                             "data set synthetic: boxes need two classes, the background "
+                             "and one more; classes is %lld",
+                             (long long)spec->classes);
+            goto out;
+        }
+        spec->target_dtype = VV_F32;
+        spec->target_ndim = 2;
+        spec->target_shape[0] = o->boxes;
+        spec->target_shape[1] = 6;
+    }
+    VV_GO(pool_new(&p, spec, o->pool < dataset->count ? o->pool : dataset->count, o->boxes));
     fill(p, o, spec->classes, train);
+    if (o->boxes)
+        fill_boxes(p, o, spec->classes, train);
     dataset->self = p;
     *out = dataset;
     return VV_OK;

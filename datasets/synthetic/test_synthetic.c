@@ -227,6 +227,39 @@ static void refuses_what_cannot_be(void **state)
     vv_opts_fini(&vv_dataset_synthetic.desc, &opts);
 }
 
+static void boxes_lie_in_the_image(void **state)
+{
+    (void)state;
+    static uint8_t image[16 * 16 * 3];
+    float rows[5][6];
+    int there = 0;
+    vv_synthetic_opts opts;
+    vv_dataset *set;
+    assert_ok(vv_opts_init(&vv_dataset_synthetic.desc, &opts));
+    assert_ok(vv_opts_set_all(&vv_dataset_synthetic.desc, &opts,
+                              "height=16,width=16,classes=4,boxes=5,count=50"));
+    assert_ok(vv_dataset_open(&set, &vv_dataset_synthetic, &opts, "train"));
+    assert_int_equal(set->spec.target_ndim, 2);
+    assert_int_equal(set->spec.target_shape[0], 5);
+    for (int64_t i = 0; i < 50; i++) {
+        assert_ok(vv_dataset_read(set, i, image, rows));
+        for (int b = 0; b < 5; b++) {
+            if (rows[b][4] < 0)
+                continue;
+            there++;
+            assert_true(rows[b][4] >= 1 && rows[b][4] <= 3);
+            assert_true(rows[b][0] >= 0 && rows[b][0] < rows[b][2] && rows[b][2] <= 1);
+            assert_true(rows[b][1] >= 0 && rows[b][1] < rows[b][3] && rows[b][3] <= 1);
+        }
+    }
+    assert_in_range(there, 40, 110);
+    vv_dataset_free(set);
+    assert_ok(vv_opts_set_all(&vv_dataset_synthetic.desc, &opts, "classes=1"));
+    assert_fails(vv_dataset_open(&set, &vv_dataset_synthetic, &opts, "train"), VV_EINVAL);
+    assert_says("boxes need two classes");
+    vv_opts_fini(&vv_dataset_synthetic.desc, &opts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +268,7 @@ int main(void)
         cmocka_unit_test(pixels_follow_the_kind),
         cmocka_unit_test(refuses_what_cannot_be),
         cmocka_unit_test(survives_each_allocation_failing),
+        cmocka_unit_test(boxes_lie_in_the_image),
         cmocka_unit_test(texts_have_the_shape_asked_for),
         cmocka_unit_test(texts_survive_each_allocation_failing),
     };

@@ -4,6 +4,7 @@
 #define VIVACE_VIVACE_H
 
 #include <vivace/attr.h>
+#include <vivace/box_augment.h>
 #include <vivace/callbacks.h>
 #include <vivace/corpus.h>
 #include <vivace/data.h>

@@ -37,6 +37,17 @@ static void text_settings(const vv_sample_spec *spec, int64_t count, vv_str *out
     vv_str_add(out, spec->input_ndim == 2 ? ",segments=true" : "");
 }
 
+/* The same for images with a class, or with boxes. */
+static void image_settings(const vv_sample_spec *spec, int64_t count, vv_str *out)
+{
+    const bool boxes = spec->target_ndim == 2 && spec->target_dtype == VV_F32;
+    vv_str_addf(out, "like=imagenet,height=%lld,width=%lld,channels=%lld,classes=%lld,count=%lld",
+                (long long)spec->input_shape[0], (long long)spec->input_shape[1],
+                (long long)spec->input_shape[2], (long long)spec->classes, (long long)count);
+    if (boxes)
+        vv_str_addf(out, ",boxes=%lld", (long long)spec->target_shape[0]);
+}
+
 static vv_status synthetic_settings(const vvi_part *part, const char *split, vv_str *out)
 {
     const vv_dataset_desc *like = (const vv_dataset_desc *)(const void *)part->desc;
@@ -44,7 +55,10 @@ static vv_status synthetic_settings(const vvi_part *part, const char *split, vv_
         vv_sample_spec spec = {0};
         int64_t count = 0;
         VV_TRY(like->shape(part->opts, split, &spec, &count));
-        text_settings(&spec, count, out);
+        if (spec.input_dtype == VV_U8 && spec.input_ndim == 3)
+            image_settings(&spec, count, out);
+        else
+            text_settings(&spec, count, out);
     } else {
         vv_str_addf(out, "like=%s", like->desc.name);
     }
