@@ -71,6 +71,11 @@ VV_API VV_MUST_USE vv_status vv_classifier_new(VV_OWNED vv_model **out, VV_TAKES
 /* Same after PyTorch's default initialisation from `seed`: how most descriptors' build ends. */
 VV_API VV_MUST_USE vv_status vv_classifier_build(VV_OWNED vv_model **out, VV_TAKES vv_module *net,
                                                  int64_t classes, uint64_t seed);
+/* A classifier of pixels: net maps [N,H,W,C] to logits [N,H,W,classes], targets are masks of class
+   indices [N,H,W] with -1 where there is no loss; after PyTorch's default initialisation. Its
+   evaluations measure miou and pixel accuracy unless told otherwise. */
+VV_API VV_MUST_USE vv_status vv_segmenter_build(VV_OWNED vv_model **out, VV_TAKES vv_module *net,
+                                                int64_t classes, uint64_t seed);
 /* A regressor around any module that maps [N,...] to numbers [N], [N,1] or of the targets' shape.
    Loss: squared error. */
 VV_API VV_MUST_USE vv_status vv_regressor_new(VV_OWNED vv_model **out, VV_TAKES vv_module *net);
@@ -115,6 +120,10 @@ typedef struct vv_model_desc {
    min_side by min_side pixels, with classes. */
 VV_API VV_MUST_USE vv_status vv_model_need_image(const char *name, const vv_sample_spec *input,
                                                  int64_t min_side);
+/* For `build` of segmentation models: a sentence unless the data are images of at least min_side by
+   min_side pixels with a mask of classes [H,W] each. */
+VV_API VV_MUST_USE vv_status vv_model_need_mask(const char *name, const vv_sample_spec *input,
+                                                int64_t min_side);
 /* For `build` of language models: a sentence unless the data are rows of token ids [T] (or, with
    `segments`, [2,T]) with classes, T at most `context` (0 = any length). */
 VV_API VV_MUST_USE vv_status vv_model_need_tokens(const char *name, const vv_sample_spec *input,

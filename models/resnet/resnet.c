@@ -38,14 +38,15 @@ const vv_module_class vv_bottleneck_class = {"Bottleneck", vv_residual_forward, 
 /* Convolution "conv<number>" with "same" padding, and its batch norm "bn<number>". */
 typedef struct vvi_unit {
     const char *conv, *bn;
-    int64_t in, out, kernel, stride, groups;
+    int64_t in, out, kernel, stride, groups, dilation;
 } vvi_unit;
 
 static vv_status add_unit(vv_module *module, const vvi_unit *unit)
 {
     const vv_conv_opts conv = {{unit->stride, unit->stride},
-                               {unit->kernel / 2, unit->kernel / 2},
-                               {1, 1},
+                               {unit->kernel / 2 * unit->dilation,
+                                unit->kernel / 2 * unit->dilation},
+                               {unit->dilation, unit->dilation},
                                unit->groups,
                                {0, 0}};
     vv_module *part = NULL;
@@ -56,11 +57,13 @@ static vv_status add_unit(vv_module *module, const vvi_unit *unit)
     return vv_module_add_child(module, unit->bn, part);
 }
 
-/* Width and place of a block: `planes` of its stage, channels coming in. */
+/* Width and place of a block: `planes` of its stage, channels coming in. A stage's first block has
+   the dilation of the stage before. */
 typedef struct vvi_block {
     int64_t in, planes, stride;
     bool bottleneck;
     int64_t groups, width_per_group;
+    int64_t first_dilation, dilation;
 } vvi_block;
 
 static int64_t block_out(const vvi_block *block)
@@ -70,7 +73,7 @@ static int64_t block_out(const vvi_block *block)
 
 static vv_status add_downsample(vv_module *module, const vvi_block *block)
 {
-    const vvi_unit unit = {"0", "1", block->in, block_out(block), 1, block->stride, 1};
+    const vvi_unit unit = {"0", "1", block->in, block_out(block), 1, block->stride, 1, 1};
     vv_module *sequence = NULL;
     vv_status status;
 
@@ -89,13 +92,13 @@ static vv_status block_new(vv_module **out, const vvi_block *b)
 {
     const int64_t width = b->planes * b->width_per_group / 64 * b->groups;
     const vvi_unit basic[] = {
-        {"conv1", "bn1", b->in, b->planes, 3, b->stride, 1},
-        {"conv2", "bn2", b->planes, b->planes, 3, 1, 1},
+        {"conv1", "bn1", b->in, b->planes, 3, b->stride, 1, b->first_dilation},
+        {"conv2", "bn2", b->planes, b->planes, 3, 1, 1, b->dilation},
     };
     const vvi_unit bottleneck[] = {
-        {"conv1", "bn1", b->in, width, 1, 1, 1},
-        {"conv2", "bn2", width, width, 3, b->stride, b->groups},
-        {"conv3", "bn3", width, 4 * b->planes, 1, 1, 1},
+        {"conv1", "bn1", b->in, width, 1, 1, 1, 1},
+        {"conv2", "bn2", width, width, 3, b->stride, b->groups, b->first_dilation},
+        {"conv3", "bn3", width, 4 * b->planes, 1, 1, 1, 1},
     };
     vv_module *block = NULL;
     vv_status status = VV_OK;
@@ -148,7 +151,8 @@ static const vv_module_class net_class = {"ResNet", net_forward, NULL};
 static vv_status add_stem(vv_module *net, int64_t channels, int64_t width, bool imagenet)
 {
     static const vv_pool_opts pool = {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}};
-    const vvi_unit unit = {"conv1", "bn1", channels, width, imagenet ? 7 : 3, imagenet ? 2 : 1, 1};
+    const vvi_unit unit = {"conv1", "bn1", channels, width, imagenet ? 7 : 3, imagenet ? 2 : 1,
+                           1,       1};
     vv_module *part = NULL;
 
     VV_TRY(add_unit(net, &unit));
@@ -170,6 +174,7 @@ static vv_status add_stage(vv_module *net, int number, vvi_block *block, int cou
         VV_GO(vv_sequential_push(stage, VV_OK, part));
         block->in = block_out(block);
         block->stride = 1;
+        block->first_dilation = block->dilation;
     }
     snprintf(name, sizeof name, "layer%d", number);
     return vv_module_add_child(net, name, stage);
@@ -198,20 +203,21 @@ static vv_status check_opts(const vv_resnet_opts *o)
 
 vv_status vv_resnet_trunk_add(vv_module *net, const vv_resnet_trunk_opts *o, int64_t *width)
 {
-    vvi_block block = {.in = o->width, .groups = 1, .width_per_group = 64};
+    vvi_block block = {.in = o->width, .groups = 1, .width_per_group = 64, .dilation = 1};
 
     *width = 0;
     if (o->depth < VV_RESNET_18 || o->depth > VV_RESNET_152 || o->stages < 1 || o->stages > 4)
         return vv_fail(VV_EINVAL, "resnet: depth %d must be one of vv_resnet_depth, stages %d "
                                   "within 1..4", o->depth, o->stages);
     block.bottleneck = plans[o->depth].bottleneck;
-    if (o->width < 1 || (block.bottleneck && o->width != 64))
-        return vv_fail(VV_EINVAL, "resnet: width %lld must be positive, and 64 with depth %s",
-                       (long long)o->width, plans[o->depth].text);
+    if (o->width < 1)
+        return vv_fail(VV_EINVAL, "resnet: width %lld must be positive", (long long)o->width);
     VV_TRY(add_stem(net, o->channels, o->width, true));
     for (int i = 0; i < o->stages; i++) {
         block.planes = o->width << i;
         block.stride = o->stride[i];
+        block.first_dilation = block.dilation;
+        block.dilation = o->dilation[i] > 0 ? o->dilation[i] : 1;
         VV_TRY(add_stage(net, i + 1, &block, plans[o->depth].blocks[i]));
     }
     *width = block.in;
@@ -239,7 +245,8 @@ vv_status vv_resnet_new(vv_module **out, int64_t channels, int64_t classes,
 {
     const vv_resnet_opts defaults = VV_RESNET_DEFAULTS;
     const vv_resnet_opts *o = opts ? opts : &defaults;
-    vvi_block block = {.in = 64, .groups = o->groups, .width_per_group = o->width_per_group};
+    vvi_block block = {.in = 64, .groups = o->groups, .width_per_group = o->width_per_group,
+                       .first_dilation = 1, .dilation = 1};
     vv_module *net = NULL, *part = NULL;
     vv_status status = VV_OK;
 

@@ -35,9 +35,12 @@ VV_API VV_MUST_USE vv_status vv_resnet_new(VV_OWNED vv_module **out, int64_t cha
 typedef struct vv_resnet_trunk_opts {
     int depth;         /* vv_resnet_depth */
     int64_t channels;  /* of the images */
-    int64_t width;     /* channels of stem and first stage, 64; with bottlenecks 64 only */
+    int64_t width;     /* channels of the stem and planes of the first stage; 64 */
     int stages;        /* "layer1" to "layer<stages>", 1..4 */
     int64_t stride[4]; /* of each stage's first block: 1, 2, 2, 2 in ResNets */
+    /* Of each stage's 3x3 convolutions, 0 = 1; a stage's first block has that of the stage before
+       (Chen et al., arXiv 1706.05587; torchvision's replace_stride_with_dilation). */
+    int64_t dilation[4];
 } vv_resnet_trunk_opts;
 /* Adds "conv1", "bn1", "maxpool" and the stages to `net`, as its next children, under torchvision's
    names, so that weights of its ResNets load. *width = channels of the last stage. */

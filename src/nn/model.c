@@ -46,6 +46,14 @@ vv_status vv_classifier_build(vv_model **out, vv_module *net, int64_t classes, u
     return vv_classifier_new(out, net, classes);
 }
 
+vv_status vv_segmenter_build(vv_model **out, vv_module *net, int64_t classes, uint64_t seed)
+{
+    VV_TRY(vv_classifier_build(out, net, classes, seed));
+    (*out)->ignore_index = -1;
+    (*out)->metrics = "miou,accuracy,cross_entropy";
+    return VV_OK;
+}
+
 vv_status vv_regressor_new(vv_model **out, vv_module *net)
 {
     vv_model *model = NULL;
@@ -220,6 +228,18 @@ vv_status vv_model_need_image(const char *name, const vv_sample_spec *input, int
                        (long long)input->input_shape[0], (long long)input->input_shape[1]);
     if (input->classes < 1)
         return vv_fail(VV_EINVAL, "%s: needs data with classes; these have none", name);
+    return VV_OK;
+}
+
+vv_status vv_model_need_mask(const char *name, const vv_sample_spec *input, int64_t min_side)
+{
+    VV_TRY(vv_model_need_image(name, input, min_side));
+    if (input->target_ndim != 2 || input->target_dtype != VV_I32 ||
+        input->target_shape[0] != input->input_shape[0] ||
+        input->target_shape[1] != input->input_shape[1])
+        return vv_fail(VV_EINVAL,
+                       "%s: needs images with a mask of classes of their size; these data have "
+                       "targets of %d dimensions", name, input->target_ndim);
     return VV_OK;
 }
 
