@@ -174,8 +174,8 @@ out:
 
 /* ---- heads ---- */
 
-/* vv_module_self is the dropout. Of v3+: "aspp", "bottleneck", "c1", "sep1", "sep2", "conv_seg"; of the plain ones "0" (pyramid),
-   "1", "2" (convolution, norm), "4" (the last convolution). */
+/* vv_module_self is the dropout. Of v3+: "aspp", "bottleneck", "c1", "sep1", "sep2", "conv_seg"; of
+   the plain ones "0" (pyramid), "1", "2" (convolution, norm), "4" (the last convolution). */
 enum { ASPP, BOTTLENECK, C1, SEP1, SEP2, CONV_SEG };
 
 static vv_node *plus_forward(vv_module *module, vv_graph *graph, vv_node *first, vv_node *last)
@@ -369,7 +369,8 @@ out:
 /* A classifier's file has the backbone without "backbone." and a layer too many; torchvision's
    segmentation files have an auxiliary classifier. */
 static const char *const ignored[] = {"aux_classifier.*", "fc.*", "backbone.fc.*", NULL};
-static const vv_weight_map weight_map = {.ignored = ignored};
+static const char *const prefixes[] = {"backbone.", NULL};
+static const vv_weight_map weight_map = {.prefixes = prefixes, .ignored = ignored};
 
 static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *input, uint64_t seed)
 {
@@ -417,7 +418,8 @@ static const vv_field fields[] = {
 const vv_model_desc vv_model_deeplabv3 = {
     .desc = {.kind = "model",
              .name = "deeplabv3",
-             .summary = "DeepLabv3 and v3+ for masks, on a dilated ResNet with torchvision's names.",
+             .summary =
+                 "DeepLabv3 and v3+ for masks, on a dilated ResNet with torchvision's names.",
              .cite = "Chen et al., Encoder-decoder with atrous separable convolution for semantic "
                      "image segmentation, arXiv 1802.02611",
              .domains = "cv",

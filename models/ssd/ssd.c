@@ -192,7 +192,7 @@ vv_status vv_ssd_new(vv_module **out, int64_t channels, int64_t classes, const v
     /* Stride 1 in the third stage: its map is 38x38 for images of 300. */
     const vv_resnet_trunk_opts trunk = {
         o->backbone == VV_SSD_RESNET18 ? VV_RESNET_18 : VV_RESNET_34, channels, o->width, 3,
-        {1, 2, 1, 2}};
+        {1, 2, 1, 2}, {0}};
     VV_GO(vv_module_new(&net, &net_class, sizeof(ssd_net)));
     ssd_net *self = vv_module_self(net);
     self->levels = o->levels;

@@ -346,7 +346,7 @@ static void backbone_weights_load(void **state)
 {
     (void)state;
     const vv_sample_spec spec = boxes_spec(96, 4);
-    const vv_resnet_trunk_opts trunk = {VV_RESNET_18, 3, 4, 4, {1, 2, 2, 2}};
+    const vv_resnet_trunk_opts trunk = {VV_RESNET_18, 3, 4, 4, {1, 2, 2, 2}, {0}};
     char dir[] = "/tmp/vivace-test-XXXXXX", path[64];
     vv_model *model = model_make(&vv_model_ssd, "backbone=resnet18,width=4,levels=4", &spec);
     vv_module *resnet;
