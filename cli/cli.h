@@ -7,7 +7,8 @@
 #include <vivace/recipe.h>
 #include <vivace/registry.h>
 
-enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+/* PARTLY: done, but some of what was given had to be passed over. */
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_PARTLY = 3 };
 
 typedef struct cli_verb {
     const char *name;

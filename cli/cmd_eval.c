@@ -1,5 +1,4 @@
-/* cmd_eval.c - `vivace eval` and `vivace predict`: what a trained model is worth, and what it
- * says. */
+/* cmd_eval.c - `vivace eval`: what a trained model is worth. */
 #include "cli.h"
 
 #include <string.h>
@@ -62,53 +61,5 @@ static int eval(int argc, char **argv)
     return code;
 }
 
-/* One line a sample: index, predicted class, its logit, and (in the data) the true class. */
-static vv_status print_predictions(vv_run *run, const vv_tensor *logits, bool json)
-{
-    vv_dataset *set = vv_loader_dataset(vv_run_eval_loader(run));
-    int64_t classes = logits->ndim == 2 ? logits->shape[1] : 0;
-    for (int64_t i = 0; i < logits->shape[0]; i++) {
-        int64_t best = 0;
-        for (int64_t k = 1; k < classes; k++)
-            if (vv_tensor_get(logits, i * classes + k) > vv_tensor_get(logits, i * classes + best))
-                best = k;
-        int32_t label = -1;
-        VV_TRY(vv_dataset_read(set, i, NULL, &label));
-        const char *name = set->class_names ? set->class_names[best] : "";
-        printf(json ? "{\"index\": %lld, \"class\": %lld, \"name\": \"%s\", \"logit\": %.6g, "
-                      "\"target\": %d}\n"
-                    : "%lld\t%lld\t%s\t%.6g\t%d\n",
-               (long long)i, (long long)best, name, vv_tensor_get(logits, i * classes + best),
-               (int)label);
-    }
-    return VV_OK;
-}
-
-static int predict(int argc, char **argv)
-{
-    bool json = false;
-    const char *recipe = NULL;
-    cli_args args;
-    const cli_option options[] = {{"--json", &json, NULL}, {"--recipe", NULL, &recipe},
-                                  {NULL, NULL, NULL}};
-    int code = cli_parse(&cli_predict, argc, argv, options, 1, &args);
-    cli_loaded l = {0};
-    vv_tensor *logits = NULL;
-    if (code == CLI_DONE && !args.word_count)
-        code = cli_usage(&cli_predict, "no run was given");
-    if (code == CLI_DONE &&
-        (cli_load_run(&l, args.words[0], recipe, &args, false) != VV_OK ||
-         vv_trainer_predict(vv_run_trainer(l.run), vv_run_eval_loader(l.run), &logits) != VV_OK ||
-         print_predictions(l.run, logits, json) != VV_OK))
-        code = cli_fail();
-    vv_tensor_free(logits);
-    cli_unload(&l);
-    cli_args_fini(&args);
-    return code;
-}
-
 const cli_verb cli_eval = {"eval", "RUN|CHECKPOINT [--recipe FILE] [key=value ...] [--json]",
                            "Evaluates a run's latest checkpoint on its evaluation sets.", eval};
-const cli_verb cli_predict = {"predict", "RUN|CHECKPOINT [--recipe FILE] [key=value ...] [--json]",
-                              "Prints the class a trained model gives to each evaluation sample.",
-                              predict};

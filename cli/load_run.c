@@ -24,6 +24,19 @@ static vv_status recipe_inside(cli_loaded *l, const char *path, const cli_args *
     return status;
 }
 
+/* Where the data are not needed: what the checkpoint says of them, unless it is text (whose data
+   know more). Older files say nothing. */
+static vv_status input_inside(vv_saved_input *input, bool *found, const char *path)
+{
+    vv_safetensors *file;
+    *found = false;
+    VV_TRY(vv_safetensors_open(&file, path));
+    vv_status status = vv_saved_input_read(input, file);
+    *found = status == VV_OK && input->spec.tokens == 0;
+    vv_safetensors_close(file);
+    return status == VV_ENOTFOUND ? VV_OK : vv_fail_within(status, "checkpoint %s", path);
+}
+
 vv_status cli_load_run(cli_loaded *l, const char *run, const char *recipe, const cli_args *args,
                        bool synthetic)
 {
@@ -44,7 +57,14 @@ vv_status cli_load_run(cli_loaded *l, const char *run, const char *recipe, const
     opts.resume = false;
     opts.load_path = folder ? vv_str_text(&l->checkpoint_path) : run;
     opts.synthetic = synthetic;
-    return vv_run_new(&l->run, l->recipe, &opts);
+    vv_saved_input input = {0};
+    bool found = false;
+    vv_status status = synthetic ? input_inside(&input, &found, opts.load_path) : VV_OK;
+    opts.input = found ? &input : NULL;
+    if (status == VV_OK)
+        status = vv_run_new(&l->run, l->recipe, &opts);
+    vv_saved_input_fini(&input);
+    return status;
 }
 
 void cli_unload(cli_loaded *l)

@@ -65,6 +65,14 @@ typedef struct vv_dataset_class {
        returns at once, and what it cannot do is told when the sample is read. May be NULL. */
     void (*soon)(vv_dataset *dataset, const int64_t *indices, int64_t count);
 } vv_dataset_class;
+/* How evaluation makes a sample of an image of any size: told by sets that read such images, and
+   kept in checkpoints, so that other images are made alike. */
+typedef struct vv_image_prepare {
+    int64_t resize; /* shorter side before the centre is cut out; 0 = the sample's shorter side */
+    int filter;     /* 1 + a vv_image_filter; 0 = bilinear */
+    bool whole;     /* all of the image is resized to the sample's size; nothing is cut */
+    bool orient;    /* turned as EXIF says */
+} vv_image_prepare;
 struct vv_dataset {
     const vv_dataset_class *type;
     const char *name; /* static */
@@ -73,6 +81,7 @@ struct vv_dataset {
     const char *const *class_names; /* spec.classes names, or NULL */
     const char *tokenizer; /* of its tokens: what vv_tokenizer_open takes, or a fingerprint; NULL =
                               not known */
+    vv_image_prepare prepare;
     /* If the whole set is in memory: row-major inputs and targets; else NULL. */
     const void *inputs;
     const void *targets;

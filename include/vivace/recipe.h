@@ -31,8 +31,10 @@ typedef struct vv_run_opts {
     VV_TAKES vv_logger **loggers; /* added to the recipe's; NULL-ended or NULL */
     const char *load_path;  /* weights to start from */
     bool synthetic;         /* same shapes, random data: for benchmarks and `check` without data */
+    const vv_saved_input *input; /* a checkpoint's: no data set is opened, samples are zeros in
+                                    this form; for using a model. NULL = the recipe's data */
 } vv_run_opts;
-#define VV_RUN_DEFAULTS {NULL, true, NULL, NULL, NULL, false}
+#define VV_RUN_DEFAULTS {NULL, true, NULL, NULL, NULL, false, NULL}
 
 /* A run made from a recipe: owns data sets, loaders and the trainer. */
 typedef struct vv_run vv_run;

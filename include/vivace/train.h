@@ -177,6 +177,9 @@ VV_API VV_MUST_USE vv_status vv_trainer_eval(vv_trainer *trainer);
 /* Outputs (logits) of every sample of a loader, f32 [count, classes]. */
 VV_API VV_MUST_USE vv_status vv_trainer_predict(vv_trainer *trainer, vv_loader *loader,
                                                 VV_OWNED vv_tensor **out);
+/* Of one batch, in evaluation mode; its targets are not read but must be there. */
+VV_API VV_MUST_USE vv_status vv_trainer_predict_batch(vv_trainer *trainer, vv_batch *batch,
+                                                      VV_OWNED vv_tensor **out);
 /* A checkpoint now. The path may have the placeholders of vv_save_opts; ".zst" at its end packs
    it. */
 VV_API VV_MUST_USE vv_status vv_trainer_save(vv_trainer *trainer, const char *path);
@@ -196,6 +199,19 @@ VV_API VV_MUST_USE vv_status vv_checkpoint_inspect(vv_str *out, const char *path
 /* Reads a file, or every checkpoint of a run's folder, and checks it: a line each in `out`. *wrong
    = how many are damaged, the link to the newest included. VV_ENOTFOUND if there is none. */
 VV_API VV_MUST_USE vv_status vv_checkpoint_verify(vv_str *out, int *wrong, const char *path);
+/* What a checkpoint says of the data its model was made for: samples, and how an image becomes one.
+   Enough to use the model without the data. */
+typedef struct vv_saved_input {
+    vv_sample_spec spec;
+    int64_t samples;          /* of the training set */
+    vv_image_prepare prepare;
+    bool normalise;           /* by spec's mean and deviation; else pixel / 255 */
+    char **class_names;       /* spec.classes names, or NULL */
+} vv_saved_input;
+/* VV_ENOTFOUND if the file does not tell. Zero it first; vv_saved_input_fini also after a
+   failure. */
+VV_API VV_MUST_USE vv_status vv_saved_input_read(vv_saved_input *out, const vv_safetensors *file);
+VV_API void vv_saved_input_fini(vv_saved_input *input);
 /* Makes fit stop cleanly after the current batch (async-signal-safe): it saves and returns
    VV_EINTERRUPTED. */
 VV_API void vv_trainer_interrupt(vv_trainer *trainer);

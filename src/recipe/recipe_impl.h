@@ -84,6 +84,9 @@ void vvi_recipe_free_evaluators(vv_recipe *r);
 /* What the logger run_db is told, as JSON; price NULL = none. */
 vv_status vvi_recipe_facts(const vv_recipe *r, const vv_price *price, vv_str *out);
 
+/* blank_set.c */
+vv_status vvi_blank_set(vv_dataset **out, const vv_saved_input *input);
+
 void vvi_part_fini(vvi_part *part);
 /* Callback number *i of those on by default, from *i on; NULL if there is none left. */
 const vv_desc *vvi_default_callback(int *i);

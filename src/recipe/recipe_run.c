@@ -88,10 +88,13 @@ out:
     return status;
 }
 
-static vv_status open_set(vv_dataset **out, const vvi_part *part, bool synthetic, const char *split)
+static vv_status open_set(vv_dataset **out, const vvi_part *part, const vv_run_opts *opts,
+                          const char *split)
 {
     const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)part->desc;
-    if (synthetic && strcmp(desc->desc.name, "synthetic") != 0)
+    if (opts->input)
+        return vvi_blank_set(out, opts->input);
+    if (opts->synthetic && strcmp(desc->desc.name, "synthetic") != 0)
         return open_synthetic(out, part, split);
     return vv_dataset_open(out, desc, part->opts, split);
 }
@@ -108,10 +111,10 @@ static vv_image_transform transform_for(const vv_dataset *set, const vv_image_tr
     return images || asked ? *wanted : (vv_image_transform){0};
 }
 
-static vv_status open_data(vv_run *run, const vv_recipe *r, bool synthetic)
+static vv_status open_data(vv_run *run, const vv_recipe *r, const vv_run_opts *run_opts)
 {
     const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)r->dataset.desc;
-    VV_TRY(open_set(&run->train_set, &r->dataset, synthetic, "train"));
+    VV_TRY(open_set(&run->train_set, &r->dataset, run_opts, "train"));
     vv_loader_opts opts = VV_LOADER_DEFAULTS;
     opts.batch_size = r->top.batch_size;
     opts.shuffle = true;
@@ -154,12 +157,13 @@ static vv_status check_fits(const vv_sample_spec *train, const vv_sample_spec *e
                    (long long)train->classes);
 }
 
-static vv_status open_eval(vv_run *run, const vv_recipe *r, const vvi_eval_part *e, bool synthetic)
+static vv_status open_eval(vv_run *run, const vv_recipe *r, const vvi_eval_part *e,
+                           const vv_run_opts *run_opts)
 {
     eval_data *data = &run->evals[run->eval_count];
     vv_eval_set *told = &run->eval_sets[run->eval_count++];
     const vv_dataset_desc *desc = (const vv_dataset_desc *)(const void *)e->dataset.desc;
-    VV_TRY(open_set(&data->set, &e->dataset, synthetic, e->opts.split ? "train" : "eval"));
+    VV_TRY(open_set(&data->set, &e->dataset, run_opts, e->opts.split ? "train" : "eval"));
     VV_TRY(check_fits(&run->train_set->spec, &data->set->spec));
     vv_loader_opts opts = VV_LOADER_DEFAULTS;
     opts.batch_size = e->opts.batch_size;
@@ -181,7 +185,7 @@ static vv_status open_eval(vv_run *run, const vv_recipe *r, const vvi_eval_part 
 }
 
 /* Without a section of their own: the set "eval", by the settings at the top. */
-static vv_status open_evals(vv_run *run, const vv_recipe *r, bool synthetic)
+static vv_status open_evals(vv_run *run, const vv_recipe *r, const vv_run_opts *run_opts)
 {
     static char label[] = "eval";
     const vvi_eval_part usual = {
@@ -194,7 +198,7 @@ static vv_status open_evals(vv_run *run, const vv_recipe *r, bool synthetic)
     VV_TRY(vv_alloc_array(&run->evals, (size_t)count, sizeof *run->evals));
     VV_TRY(vv_alloc_array(&run->eval_sets, (size_t)count, sizeof *run->eval_sets));
     for (int i = 0; i < count; i++) {
-        vv_status status = open_eval(run, r, &all[i], synthetic);
+        vv_status status = open_eval(run, r, &all[i], run_opts);
         if (status != VV_OK)
             return r->evaluator_count
                        ? vv_fail_within(status, "%s: evaluators.%s", r->origin, all[i].label)
@@ -442,8 +446,8 @@ vv_status vv_run_new(vv_run **out, const vv_recipe *recipe, const vv_run_opts *o
     vv_run *run = NULL;
     vv_status status;
     VV_GO(vv_alloc(&run, sizeof *run));
-    VV_GO(open_data(run, recipe, opts->synthetic));
-    VV_GO(open_evals(run, recipe, opts->synthetic));
+    VV_GO(open_data(run, recipe, opts));
+    VV_GO(open_evals(run, recipe, opts));
     VV_GO(make_trainer(recipe, run, opts));
     *out = run;
     run = NULL;

@@ -251,6 +251,7 @@ static vv_status add_texts(vv_trainer *t, vv_safetensors_writer *writer, bool we
     VV_TRY(add_saved(t, writer, weights_only));
     VV_TRY(vv_safetensors_add_text(writer, "format", "pt"));
     VV_TRY(vv_safetensors_add_text(writer, "vivace.version", VVI_VERSION));
+    VV_TRY(vvi_saved_input_write(t, writer));
     if (t->recipe_text)
         VV_TRY(vv_safetensors_add_text(writer, "vivace.recipe", t->recipe_text));
     return VV_OK;

@@ -47,6 +47,13 @@ static vv_status add_part(parts *p, vv_tensor *part)
     return VV_OK;
 }
 
+static void free_parts(parts *p)
+{
+    for (int i = 0; i < p->count; i++)
+        vv_tensor_free(p->items[i]);
+    vv_dealloc(p->items);
+}
+
 /* The parts one below the other. */
 static vv_status join_parts(const parts *p, vv_tensor **out)
 {
@@ -110,6 +117,28 @@ static vv_status predict_batches(vv_trainer *t, vv_loader *loader, parts *p)
     }
 }
 
+vv_status vv_trainer_predict_batch(vv_trainer *t, vv_batch *batch, vv_tensor **out)
+{
+    *out = NULL;
+    if (t->fitting)
+        return vv_fail(VV_ESTATE, "vv_trainer_predict_batch: not while fit runs");
+    parts p = {0};
+    vv_state *s = &t->state;
+    const bool training = vv_module_training(s->model->net);
+    const bool averaged = vvi_weights_average(t, true);
+    vv_module_set_training(s->model->net, false);
+    s->batch = batch;
+    vv_status status = predict_batch(t, &p);
+    vv_graph_reset(t->graph);
+    s->batch = NULL;
+    vv_module_set_training(s->model->net, training);
+    vvi_weights_average(t, averaged);
+    if (status == VV_OK)
+        status = join_parts(&p, out);
+    free_parts(&p);
+    return status;
+}
+
 vv_status vv_trainer_predict(vv_trainer *t, vv_loader *loader, vv_tensor **out)
 {
     *out = NULL;
@@ -125,8 +154,6 @@ vv_status vv_trainer_predict(vv_trainer *t, vv_loader *loader, vv_tensor **out)
     vvi_weights_average(t, averaged);
     if (status == VV_OK)
         status = join_parts(&p, out);
-    for (int i = 0; i < p.count; i++)
-        vv_tensor_free(p.items[i]);
-    vv_dealloc(p.items);
+    free_parts(&p);
     return status;
 }

@@ -348,6 +348,8 @@ vv_status vvi_checkpoint_due(vv_trainer *trainer, vv_event event);
 vv_status vvi_checkpoint_write(vv_trainer *trainer, const char *path, bool weights_only);
 /* What the numbers' last bits depend on, as the members of a JSON object. */
 void vvi_machine_json(const vv_trainer *trainer, vv_str *out);
+/* saved_input.c: what the data are, among a checkpoint's texts. */
+vv_status vvi_saved_input_write(const vv_trainer *trainer, vv_safetensors_writer *writer);
 vv_status vvi_loading_init(vvi_loading *loading, const vv_load_opts *opts);
 void vvi_loading_fini(vvi_loading *loading);
 /* Adds the methods whose surgery the file was made with and the trainer lacks, from number *first
