@@ -25,13 +25,13 @@ typedef struct row {
 static const row rows[] = {
     {"bert", "d=16,layers=2,heads=2,context=12,pad_id=-1", 0, true},
     {"deeplabv3", "width=8", 64, false},
-    {"efficientnet", NULL, 64, false},
+    {"efficientnet", "width=0.25", 64, false},
     {"gpt", "d=16,layers=2,heads=2", 0, true},
     {"gpt2", "d=16,layers=2,heads=2", 0, true},
-    {"resnet", "depth=50", 64, false},
+    {"resnet", "depth=50,width_per_group=16", 64, false},
     {"ssd", "width=8,levels=4", 96, false},
     {"unet", NULL, 64, false},
-    {"vit", NULL, 64, false},
+    {"vit", "width=32,depth=2,heads=2", 64, false},
     {NULL, NULL, 32, false},
 };
 
