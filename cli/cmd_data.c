@@ -52,6 +52,8 @@ static int inspect_split(const vv_dataset_desc *desc, const char *dir, const cha
     if (open_from(&set, desc, dir, split) != VV_OK)
         return cli_fail();
     char shape[128];
+    if (set->notice)
+        fprintf(stderr, "vivace: %s\n", set->notice);
     printf("%s: %lld samples, input %s %s, %lld classes\n", split, (long long)set->count,
            vv_dtype_name(set->spec.input_dtype),
            vv_shape_text(set->spec.input_ndim, set->spec.input_shape, shape, sizeof shape),

@@ -77,6 +77,9 @@ static int train_recipe(const char *path, const cli_args *args, const char *run_
         code = cli_fail();
         goto out;
     }
+    const char *notice;
+    for (int i = 0; (notice = vv_run_notice(run, i)) != NULL; i++)
+        fprintf(stderr, "vivace: %s\n", notice);
     if (!json) {
         if (vv_trainer_plan(vv_run_trainer(run), &plan) != VV_OK) {
             code = cli_fail();

@@ -86,6 +86,7 @@ struct vv_dataset {
     const void *inputs;
     const void *targets;
     int64_t lookahead; /* samples that `soon` wants to be told ahead */
+    const char *notice; /* for the user, of what was found when it was opened; NULL = nothing */
     void *self;
 };
 /* Options every data set's struct starts with. */

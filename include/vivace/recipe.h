@@ -43,6 +43,8 @@ VV_API VV_MUST_USE vv_status vv_run_new(VV_OWNED vv_run **out, const vv_recipe *
 VV_API VV_BORROWED vv_trainer *vv_run_trainer(vv_run *run);
 /* Of the first evaluator. */
 VV_API VV_BORROWED vv_loader *vv_run_eval_loader(vv_run *run);
+/* What opening its data sets found that the user should know, number i; NULL = no more. */
+VV_API VV_BORROWED const char *vv_run_notice(const vv_run *run, int i);
 VV_API void vv_run_free(VV_TAKES vv_run *run);
 
 VV_END_DECLS

@@ -1,6 +1,6 @@
 /* resample.c - images made larger or smaller with Pillow's arithmetic.
  *
- * Two passes, first along rows, then along columns, with eight bits between them. The weights of an
+ * Two passes, one along rows and one along columns, with eight bits between them. The weights of an
  * output pixel are the filter, widened by the scale when it shrinks, at the centres of the input
  * pixels it reaches, made to sum to 1 and rounded to 22 bits behind the point. */
 #include <vivace/image.h>
@@ -140,6 +140,47 @@ static vv_status check(const vv_image_shape *out_shape, const vv_image_shape *in
     return VV_OK;
 }
 
+typedef struct span {
+    int64_t first, count;
+} span;
+
+/* The input pixels that any output pixel reaches; all of them where nothing changes. */
+static span reached(const vvi_taps *taps, int64_t size)
+{
+    if (taps->size == 0)
+        return (span){0, size};
+    const int64_t last = taps->size - 1, first = taps->first[0];
+    return (span){first, taps->first[last] + taps->count[last] - first};
+}
+
+/* Which pass Pillow 13 makes first; the eight bits between them make it matter. */
+static bool columns_first(const vv_image_shape *out, const vv_image_shape *in)
+{
+    return out->height < in->height && in->height - out->height > 2 * (in->width - out->width);
+}
+
+static vv_status both_passes(const vv_image_shape *out_shape, uint8_t *out,
+                             const vv_image_shape *in_shape, const uint8_t *in,
+                             const vvi_taps *across, const vvi_taps *down)
+{
+    const span x = reached(across, in_shape->width), y = reached(down, in_shape->height);
+    const int64_t channels = out_shape->channels, row = out_shape->width * channels;
+    const int64_t in_row = in_shape->width * channels;
+    uint8_t *between;
+    if (columns_first(out_shape, in_shape)) {
+        VV_TRY(vv_alloc_aligned(&between, (size_t)(out_shape->height * x.count * channels)));
+        vvi_resample_columns(between, in + x.first * channels, in_row, x.count * channels, 0, down);
+        vvi_resample_rows(out, between, x.count * channels, out_shape->height, channels, x.first,
+                          across);
+    } else {
+        VV_TRY(vv_alloc_aligned(&between, (size_t)(y.count * row)));
+        vvi_resample_rows(between, in + y.first * in_row, in_row, y.count, channels, 0, across);
+        vvi_resample_columns(out, between, row, row, y.first, down);
+    }
+    vv_dealloc(between);
+    return VV_OK;
+}
+
 vv_status vv_image_resample(const vv_image_shape *out_shape, uint8_t *out,
                             const vv_image_shape *in_shape, const uint8_t *in, const double box[4],
                             vv_image_filter filter)
@@ -149,32 +190,24 @@ vv_status vv_image_resample(const vv_image_shape *out_shape, uint8_t *out,
     VV_TRY(check(out_shape, in_shape, box, filter));
     if (filter == VV_IMAGE_NEAREST)
         return nearest(out_shape, out, in_shape, in, box);
-    const bool along = out_shape->width != in_shape->width || box[0] != 0.0 || box[2] != whole[2];
-    const bool down = out_shape->height != in_shape->height || box[1] != 0.0 || box[3] != whole[3];
     const int64_t channels = out_shape->channels, row = out_shape->width * channels;
-    vvi_taps rows = {0}, columns = {0};
-    uint8_t *between = NULL;
+    vvi_taps across = {0}, down = {0};
     vv_status status = VV_OK;
-    int64_t first = 0, end = in_shape->height; /* rows that the second pass looks at */
-    if (down) {
-        VV_GO(vvi_taps_make(&rows, in_shape->height, box[1], box[3], out_shape->height, filter));
-        first = rows.first[0];
-        end = rows.first[rows.size - 1] + rows.count[rows.size - 1];
-    }
-    if (along) {
-        VV_GO(vvi_taps_make(&columns, in_shape->width, box[0], box[2], out_shape->width, filter));
-        if (down)
-            VV_GO(vv_alloc_aligned(&between, (size_t)((end - first) * row)));
-        vvi_resample_rows(down ? between : out, in + first * in_shape->width * channels,
-                          in_shape->width, end - first, channels, &columns);
-    }
-    if (down)
-        vvi_resample_columns(out, along ? between : in + first * row, row, first, &rows);
-    if (!along && !down)
+    if (out_shape->height != in_shape->height || box[1] != 0.0 || box[3] != whole[3])
+        VV_GO(vvi_taps_make(&down, in_shape->height, box[1], box[3], out_shape->height, filter));
+    if (out_shape->width != in_shape->width || box[0] != 0.0 || box[2] != whole[2])
+        VV_GO(vvi_taps_make(&across, in_shape->width, box[0], box[2], out_shape->width, filter));
+    if (across.size && down.size)
+        VV_GO(both_passes(out_shape, out, in_shape, in, &across, &down));
+    else if (across.size)
+        vvi_resample_rows(out, in, in_shape->width * channels, in_shape->height, channels, 0,
+                          &across);
+    else if (down.size)
+        vvi_resample_columns(out, in, row, row, 0, &down);
+    else
         memcpy(out, in, (size_t)(out_shape->height * row));
 out:
-    vvi_taps_fini(&rows);
-    vvi_taps_fini(&columns);
-    vv_dealloc(between);
+    vvi_taps_fini(&down);
+    vvi_taps_fini(&across);
     return status;
 }

@@ -17,11 +17,13 @@ typedef struct vvi_taps {
 VV_MUST_USE vv_status vvi_taps_make(vvi_taps *taps, int64_t in_size, double from, double to,
                                     int64_t out_size, vv_image_filter filter);
 void vvi_taps_fini(vvi_taps *taps);
-/* `rows` rows of in [rows, width, channels] to out [rows, taps->size, channels]. */
-void vvi_resample_rows(uint8_t *out, const uint8_t *in, int64_t width, int64_t rows,
-                       int64_t channels, const vvi_taps *taps);
-/* in: rows of `row` bytes from input row `first` on; out: taps->size of them. */
-void vvi_resample_columns(uint8_t *out, const uint8_t *in, int64_t row, int64_t first,
-                          const vvi_taps *taps);
+/* `rows` rows of input, `stride` bytes apart, that begin at input column `from`, to out [rows,
+   taps->size, channels]. */
+void vvi_resample_rows(uint8_t *out, const uint8_t *in, int64_t stride, int64_t rows,
+                       int64_t channels, int64_t from, const vvi_taps *taps);
+/* Input rows from row `from` on, `stride` bytes apart, of which `row` bytes are used; out:
+   taps->size rows of them. */
+void vvi_resample_columns(uint8_t *out, const uint8_t *in, int64_t stride, int64_t row,
+                          int64_t from, const vvi_taps *taps);
 
 #endif

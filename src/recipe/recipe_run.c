@@ -121,6 +121,7 @@ static vv_status open_data(vv_run *run, const vv_recipe *r, const vv_run_opts *r
     opts.drop_last = r->top.drop_last;
     opts.seed = (uint64_t)r->top.seed;
     opts.workers = (int)r->top.workers;
+    opts.prefetch = opts.prefetch > opts.workers ? opts.prefetch : opts.workers + 1;
     opts.limit = r->top.limit;
     opts.transform = transform_for(run->train_set, &r->transform, &desc->train_transform);
     VV_TRY(vv_loader_new(&run->train, run->train_set, &opts));
@@ -169,6 +170,7 @@ static vv_status open_eval(vv_run *run, const vv_recipe *r, const vvi_eval_part 
     opts.batch_size = e->opts.batch_size;
     opts.seed = (uint64_t)r->top.seed;
     opts.workers = (int)r->top.workers;
+    opts.prefetch = opts.prefetch > opts.workers ? opts.prefetch : opts.workers + 1;
     opts.transform = transform_for(data->set, &desc->eval_transform, &desc->eval_transform);
     opts.transform.normalise = r->transform.normalise && data->set->spec.tokens == 0;
     VV_TRY(vv_loader_new(&data->loader, data->set, &opts));
@@ -461,6 +463,17 @@ out:
 vv_trainer *vv_run_trainer(vv_run *run)
 {
     return run->trainer;
+}
+
+const char *vv_run_notice(const vv_run *run, int i)
+{
+    int at = 0;
+    for (int k = -1; k < run->eval_count; k++) {
+        const vv_dataset *set = k < 0 ? run->train_set : run->evals[k].set;
+        if (set && set->notice && at++ == i)
+            return set->notice;
+    }
+    return NULL;
 }
 
 vv_loader *vv_run_eval_loader(vv_run *run)
