@@ -44,6 +44,10 @@ void cli_args_fini(cli_args *args);
 int cli_data_tokenize(int argc, char **argv);
 int cli_data_train_bpe(int argc, char **argv);
 
+/* `vivace describe model NAME`: the tree, as these key=value say. */
+int cli_describe_model(const vv_desc *desc, const char *const *settings, int count);
+bool cli_describe_as_json(const char *const *settings, int count);
+
 /* Prints the library's sentence; returns CLI_FAILED. */
 int cli_fail(void);
 /* Prints a sentence and the verb's usage; returns CLI_USAGE. */

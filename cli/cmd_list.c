@@ -62,46 +62,41 @@ static void print_field(const vv_field *field)
 static const char *const kinds[] = {"method",   "model",    "dataset", "optimizer",
                                     "schedule", "callback", "logger",  "metric"};
 
-static int describe(int argc, char **argv)
+/* By kind and name, or, kind NULL, by name alone. */
+static const vv_desc *find_desc(const char *kind, const char *name)
 {
-    bool json = false;
-    cli_args args;
-    const cli_option options[] = {{"--json", &json, NULL}, {NULL, NULL, NULL}};
-    int code = cli_parse(&cli_describe, argc, argv, options, 2, &args);
-    const char *first = args.words[0], *second = args.words[1];
-    cli_args_fini(&args);
-    if (code != CLI_DONE)
-        return code;
-    if (!first)
-        return cli_usage(&cli_describe, "say what to describe");
-    const vv_desc *desc = second ? NULL : vv_recipe_desc(first);
-    if (second) {
-        if (vv_registry_find(&desc, first, second) != VV_OK)
-            return cli_fail();
-    } else if (!desc) {
-        vv_status status = VV_OK;
-        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !desc; i++)
-            status = vv_registry_find(&desc, kinds[i], first);
-        if (!desc) { /* the nearest name of any kind, if one is near */
-            for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-                status = vv_registry_find(&desc, kinds[i], first);
-                if (strstr(vv_error(), "did you mean"))
-                    break;
-            }
-            (void)status;
-            return cli_fail();
-        }
+    const vv_desc *desc = kind ? NULL : vv_recipe_desc(name);
+    vv_status status = VV_OK;
+    if (kind) {
+        status = vv_registry_find(&desc, kind, name);
+        return status == VV_OK ? desc : NULL;
     }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !desc; i++)
+        status = vv_registry_find(&desc, kinds[i], name);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !desc; i++) {
+        status = vv_registry_find(&desc, kinds[i], name); /* the nearest name, if one is near */
+        if (strstr(vv_error(), "did you mean"))
+            break;
+    }
+    (void)status;
+    return desc;
+}
+
+static int print_json(const vv_desc *desc)
+{
     vv_str out = {0};
-    if (json) {
-        vv_desc_to_json(desc, &out);
-        if (vv_str_status(&out) == VV_OK)
-            puts(vv_str_text(&out));
-        else
-            code = cli_fail();
-        vv_str_fini(&out);
-        return code;
-    }
+    int code = CLI_DONE;
+    vv_desc_to_json(desc, &out);
+    if (vv_str_status(&out) == VV_OK)
+        puts(vv_str_text(&out));
+    else
+        code = cli_fail();
+    vv_str_fini(&out);
+    return code;
+}
+
+static void print_desc(const vv_desc *desc)
+{
     printf("%s: %s\n\n%s\n", desc->kind, desc->name, desc->summary);
     if (desc->domains && desc->domains[0])
         printf("domains: %s\n", desc->domains);
@@ -110,11 +105,41 @@ static int describe(int argc, char **argv)
     printf("settings:%s\n", desc->fields && desc->fields[0].name ? "" : " none");
     for (const vv_field *field = desc->fields; field && field->name; field++)
         print_field(field);
-    return CLI_DONE;
+}
+
+static int describe_words(const cli_args *args, bool json)
+{
+    const char *first = args->words[0], *second = args->words[1];
+    if (!first)
+        return cli_usage(&cli_describe, "say what to describe");
+    const vv_desc *desc = second ? find_desc(first, second) : find_desc(NULL, first);
+    if (!desc)
+        return cli_fail();
+    const bool tree = strcmp(desc->kind, "model") == 0 && (second || args->override_count);
+    if (args->override_count && !tree)
+        return cli_usage(&cli_describe, "only models take settings (%s)", args->overrides[0]);
+    if (json)
+        return print_json(desc);
+    if (!tree || !cli_describe_as_json(args->overrides, args->override_count))
+        print_desc(desc);
+    return tree ? cli_describe_model(desc, args->overrides, args->override_count) : CLI_DONE;
+}
+
+static int describe(int argc, char **argv)
+{
+    bool json = false;
+    cli_args args;
+    const cli_option options[] = {{"--json", &json, NULL}, {NULL, NULL, NULL}};
+    int code = cli_parse(&cli_describe, argc, argv, options, 2, &args);
+    if (code == CLI_DONE)
+        code = describe_words(&args, json);
+    cli_args_fini(&args);
+    return code;
 }
 
 const cli_verb cli_list = {
     "list", "methods|models|datasets|optimizers|schedules|callbacks|loggers|metrics [--json]",
     "Lists what this build has.", list};
-const cli_verb cli_describe = {"describe", "[KIND] NAME [--json]",
-                               "Tells what a method, model, ... does and its settings.", describe};
+const cli_verb cli_describe = {"describe", "[KIND] NAME [key=value ...] [--json]",
+                               "Tells what a method, model, ... does and its settings; of a model "
+                               "also its layers.", describe};

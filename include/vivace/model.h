@@ -115,6 +115,9 @@ typedef struct vv_model_desc {
     vv_status (*build)(VV_OWNED vv_model **out, const void *opts, const vv_sample_spec *input,
                        uint64_t seed);
     bool own_init; /* a recipe's `initializers` are refused with a sentence */
+    /* Data it is usually shown, as vv_sample_spec_parse reads them ("image=32,classes=10"): what
+       `vivace describe` takes. NULL = images of 224, 1000 classes. */
+    const char *typical;
 } vv_model_desc;
 /* For `build` of image classifiers: a sentence unless the data are images [H,W,C] of at least
    min_side by min_side pixels, with classes. */

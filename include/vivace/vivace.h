@@ -28,6 +28,7 @@
 #include <vivace/nn.h>
 #include <vivace/ops.h>
 #include <vivace/optim.h>
+#include <vivace/outline.h>
 #include <vivace/prices.h>
 #include <vivace/recipe.h>
 #include <vivace/recommend.h>

@@ -165,4 +165,5 @@ const vv_model_desc vv_model_airbench = {
              .fields = fields,
              .opts_size = sizeof(vv_airbench_opts)},
     .build = build,
+    .typical = "image=32,classes=10",
 };

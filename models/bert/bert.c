@@ -507,6 +507,7 @@ static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *i
                  .fields = fields_##id,                                                            \
                  .opts_size = sizeof(vv_bert_opts)},                                               \
         .build = build,                                                                            \
+        .typical = "tokens=512,classes=30522",                                                     \
         .own_init = true,                                                                          \
     }
 

@@ -135,4 +135,5 @@ const vv_model_desc vv_model_composer_resnet9 = {
              .fields = fields,
              .opts_size = 0},
     .build = build,
+    .typical = "image=32,classes=10",
 };

@@ -431,5 +431,6 @@ const vv_model_desc vv_model_gpt = {
              .fields = fields,
              .opts_size = sizeof(vv_gpt_opts)},
     .build = build,
+    .typical = "tokens=1024,classes=50257",
     .own_init = true,
 };

@@ -339,6 +339,7 @@ static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *i
                  .fields = fields_##id,                                                            \
                  .opts_size = sizeof(vv_gpt2_opts)},                                               \
         .build = build,                                                                            \
+        .typical = "tokens=1024,classes=50257",                                                    \
         .own_init = true,                                                                          \
     }
 

@@ -84,4 +84,5 @@ const vv_model_desc vv_model_mlp = {
              .fields = fields,
              .opts_size = sizeof(vv_mlp_opts)},
     .build = build,
+    .typical = "image=28,channels=1,classes=10",
 };

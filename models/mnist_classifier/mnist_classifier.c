@@ -66,4 +66,5 @@ const vv_model_desc vv_model_mnist_classifier = {
              .fields = fields,
              .opts_size = 0},
     .build = build,
+    .typical = "image=28,channels=1,classes=10",
 };

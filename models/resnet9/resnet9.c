@@ -151,4 +151,5 @@ const vv_model_desc vv_model_resnet9 = {
              .fields = fields,
              .opts_size = sizeof(vv_resnet9_opts)},
     .build = build,
+    .typical = "image=32,classes=10",
 };

@@ -157,4 +157,5 @@ const vv_model_desc vv_model_resnet_cifar = {
              .fields = fields,
              .opts_size = sizeof(vv_resnet_cifar_opts)},
     .build = build,
+    .typical = "image=32,classes=10",
 };

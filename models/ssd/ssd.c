@@ -310,4 +310,5 @@ const vv_model_desc vv_model_ssd = {
              .fields = fields,
              .opts_size = sizeof(vv_ssd_opts)},
     .build = build,
+    .typical = "image=300,classes=81",
 };

@@ -15,6 +15,12 @@ VV_API VV_BORROWED vv_node *vv_node_operand(const vv_node *node, int i);
 /* Scope and op, as in errors and profiles. */
 VV_API VV_BORROWED const char *vv_node_name(const vv_node *node);
 
+/* Arithmetic of the node: multiply-adds count 2; convolutions, matrix products and attention. */
+VV_API int64_t vv_node_flops(const vv_node *node);
+/* Every node made since the last reset, in order; return false to stop. */
+VV_API void vv_graph_each_node(const vv_graph *graph, bool (*fn)(void *ctx, vv_node *node),
+                               void *ctx);
+
 VV_END_DECLS
 
 #endif
