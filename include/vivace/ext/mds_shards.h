@@ -91,6 +91,17 @@ VV_API VV_MUST_USE vv_status vv_mds_values_f32(const vv_mds_values *values, int6
 VV_API VV_MUST_USE vv_status vv_mds_image(const uint8_t **pixels, int64_t shape[3],
                                           const char *encoding, const void *data, size_t bytes);
 
+/* ---- classes ---- */
+/* Names of the classes, from classes.json beside the index, a list of texts; *count 0 = there is no
+   such file. They live as long as the set. Not from several threads at once. */
+VV_API VV_MUST_USE vv_status vv_mds_class_names(VV_BORROWED const char *const **out, int64_t *count,
+                                                vv_mds *mds);
+/* The class that a column's bytes name: a whole number, a name (str, or json), or a number as json.
+   Names are looked up among those that vv_mds_class_names gave; VV_EFORMAT for others. Any number
+   of threads at once. */
+VV_API VV_MUST_USE vv_status vv_mds_label(int32_t *out, const vv_mds *mds, const char *encoding,
+                                          const void *data, size_t bytes, const char *bytes_dtype);
+
 /* ---- writing (version 2) ---- */
 /* Shards shard.00000.mds, shard.00001.mds, ... and last of all index.json, each whole or not at
    all: a folder with an index is a finished set. */
@@ -119,6 +130,9 @@ VV_API VV_MUST_USE vv_status vv_mds_writer_new(VV_OWNED vv_mds_writer **out, con
 VV_API VV_MUST_USE vv_status vv_mds_writer_add(vv_mds_writer *writer, const vv_mds_bytes *values);
 VV_API int64_t vv_mds_writer_count(const vv_mds_writer *writer);  /* samples so far */
 VV_API uint64_t vv_mds_writer_bytes(const vv_mds_writer *writer); /* of the files so far */
+/* classes.json for vv_mds_class_names; before finish. */
+VV_API VV_MUST_USE vv_status vv_mds_writer_classes(vv_mds_writer *writer, const char *const *names,
+                                                   int64_t count);
 /* The last shard and the index; then the set can be opened. */
 VV_API VV_MUST_USE vv_status vv_mds_writer_finish(vv_mds_writer *writer);
 /* Without finish: the folder has no index, and the next writer begins again. */

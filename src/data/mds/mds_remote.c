@@ -47,7 +47,7 @@ static bool same_file(const char *a, const char *b)
 }
 
 /* Fetched each time: what the cache holds must be what the store has. */
-static vv_status fetch_index(vv_mds *mds, const char *name)
+static vv_status fetch_file(vv_mds *mds, const char *name, bool *changed)
 {
     vv_status status;
     char *path = NULL, *fresh = NULL;
@@ -58,13 +58,19 @@ static vv_status fetch_index(vv_mds *mds, const char *name)
     VV_GO(path_of(mds, fresh_name, &fresh));
     VV_GO(vvi_file_remove(fresh));
     VV_GO(vvi_remote_get(mds->remote->store, &object, fresh, NULL));
-    mds->remote->changed = !vvi_exists(path) || !same_file(path, fresh);
+    *changed = !vvi_exists(path) || !same_file(path, fresh);
     if (rename(fresh, path) != 0)
         VV_GO(vv_fail(VV_EIO, "%s: cannot be written", path));
 out:
     vv_dealloc(path);
     vv_dealloc(fresh);
     return status;
+}
+
+vv_status vvi_mds_remote_file(vv_mds *mds, const char *name)
+{
+    bool changed;
+    return fetch_file(mds, name, &changed);
 }
 
 /* The forms an index has, in the order in which they are looked for; those that the store does not
@@ -76,7 +82,7 @@ static vv_status find_index(vv_mds *mds)
     for (int i = 0; i < 3; i++) {
         char *other;
         if (status == VV_ENOTFOUND) {
-            status = fetch_index(mds, names[i]);
+            status = fetch_file(mds, names[i], &mds->remote->changed);
             if (status == VV_OK)
                 continue;
         }

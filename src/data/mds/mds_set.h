@@ -32,7 +32,13 @@ struct vv_mds {
     vvi_mds_held *shards;
     uint64_t limit, used, tick;
     vvi_mds_remote *remote; /* NULL = all is in dir */
+    bool classes_read;
+    char **classes;
+    int64_t class_count;
+    int64_t *by_name; /* the classes' numbers, sorted by their names */
 };
+
+void vvi_mds_classes_fini(vv_mds *mds);
 
 /* Gives up shards, those used longest ago first, until `more` bytes fit into the limit or all the
    rest is in use; with the lock held. */
@@ -43,6 +49,8 @@ VV_MUST_USE vv_status vvi_mds_remote_open(vv_mds *mds, const vv_mds_opts *opts);
 /* Looks what is in the cache, and begins to work; after the index was read. */
 VV_MUST_USE vv_status vvi_mds_remote_start(vv_mds *mds);
 void vvi_mds_remote_close(vv_mds *mds);
+/* A small file beside the index, into mds->dir; VV_ENOTFOUND if there is none. */
+VV_MUST_USE vv_status vvi_mds_remote_file(vv_mds *mds, const char *name);
 /* Waits until the shard is in the cache; it must be held. */
 VV_MUST_USE vv_status vvi_mds_remote_need(vv_mds *mds, int64_t shard);
 /* Shards that will be needed; with the lock held. */

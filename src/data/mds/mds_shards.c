@@ -74,6 +74,7 @@ void vv_mds_free(vv_mds *mds)
     vvi_mds_remote_close(mds);
     for (int64_t s = 0; mds->shards && s < mds->index.shard_count; s++)
         put_down(&mds->shards[s]);
+    vvi_mds_classes_fini(mds);
     vv_dealloc(mds->shards);
     vvi_mds_index_fini(&mds->index);
     pthread_mutex_destroy(&mds->lock);

@@ -394,6 +394,25 @@ vv_status vv_mds_writer_add(vv_mds_writer *writer, const vv_mds_bytes *values)
     return VV_OK;
 }
 
+vv_status vv_mds_writer_classes(vv_mds_writer *writer, const char *const *names, int64_t count)
+{
+    vv_status status;
+    char *path = NULL, *text = NULL;
+    json_t *list = json_array();
+    for (int64_t i = 0; list && i < count; i++)
+        if (json_array_append_new(list, json_string(names[i])))
+            VV_GO(vv_fail(VV_EINVAL, "MDS writer: class %lld: its name is no UTF-8, or memory ran "
+                                     "out", (long long)i));
+    VV_GO(vvi_path_join(&path, writer->dir, "classes.json"));
+    VV_GO(dump(&text, list));
+    VV_GO(vvi_file_write_atomic(path, text, strlen(text)));
+out:
+    json_decref(list);
+    vv_dealloc(path);
+    vv_dealloc(text);
+    return status;
+}
+
 static vv_status write_index(vv_mds_writer *writer)
 {
     vv_status status;

@@ -31,7 +31,8 @@ static bool starts(const char *text, const char *with)
 /* Letters, digits and -._~ stand for themselves everywhere in a URL (RFC 3986). */
 static void add_escaped(vv_str *out, const char *text, size_t length)
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789-._~/";
     for (size_t i = 0; i < length; i++)
         if (memchr(plain, text[i], sizeof plain - 1))
             vv_str_addn(out, text + i, 1);

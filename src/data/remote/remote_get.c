@@ -265,8 +265,8 @@ static vv_status answered(transfer *t, long code)
         return vv_fail(VV_ENOTFOUND, "%s/%s: the server answered %ld, there is no such object",
                        shown, name, code);
     if (code == 401 || code == 403)
-        return vv_fail(VV_EIO, "%s/%s: the server answered %ld: it does not let us read this; check "
-                               "the address%s", shown, name, code,
+        return vv_fail(VV_EIO, "%s/%s: the server answered %ld: it does not let us read this; "
+                               "check the address%s", shown, name, code,
                        t->remote->address.s3 ? ", the region, AWS_ACCESS_KEY_ID, "
                                                "AWS_SECRET_ACCESS_KEY and this machine's clock"
                                              : "");

@@ -1,5 +1,5 @@
-/* file_server.h - an HTTP server over a folder, in the test's own process, that can fail in the ways
- * networks do. Requests are answered one after the other per connection, each in a thread. */
+/* file_server.h - an HTTP server over a folder, in the test's own process, that can fail in the
+ * ways networks do. Each connection has a thread. */
 #ifndef VV_FILE_SERVER_H
 #define VV_FILE_SERVER_H
 
