@@ -40,9 +40,14 @@ int cli_parse(const cli_verb *verb, int argc, char **argv, const cli_option *opt
               cli_args *args);
 void cli_args_fini(cli_args *args);
 
-/* `vivace data tokenize` and `data train-bpe`, with the arguments behind these words. */
+/* `vivace data tokenize`, `data train-bpe` and `data pack`, with the arguments behind these words.
+ */
 int cli_data_tokenize(int argc, char **argv);
 int cli_data_train_bpe(int argc, char **argv);
+int cli_data_pack(int argc, char **argv);
+/* The help of a verb whose settings are a table of fields; its overrides into their struct. */
+int cli_fields_help(const cli_verb *verb, const vv_field *fields);
+vv_status cli_read_settings(const vv_desc *desc, void *opts, const cli_args *args);
 
 /* `vivace describe model NAME`: the tree, as these key=value say. */
 int cli_describe_model(const vv_desc *desc, const char *const *settings, int count);

@@ -87,6 +87,8 @@ static int data(int argc, char **argv)
         return cli_data_tokenize(argc - 1, argv + 1);
     if (argc > 0 && strcmp(argv[0], "train-bpe") == 0)
         return cli_data_train_bpe(argc - 1, argv + 1);
+    if (argc > 0 && strcmp(argv[0], "pack") == 0)
+        return cli_data_pack(argc - 1, argv + 1);
     const cli_option options[] = {
         {"--dir", NULL, &dir}, {"--from", NULL, &from}, {NULL, NULL, NULL}};
     int code = cli_parse(&cli_data, argc, argv, options, 2, &args);
@@ -98,7 +100,7 @@ static int data(int argc, char **argv)
         return cli_usage(&cli_data, "say what to do with which data set");
     bool fetching = strcmp(what, "fetch") == 0;
     if (!fetching && strcmp(what, "inspect") != 0)
-        return cli_usage(&cli_data, "'%s' is neither fetch, inspect, tokenize nor train-bpe", what);
+        return cli_usage(&cli_data, "'%s' is neither fetch, inspect, pack, tokenize nor train-bpe", what);
     const vv_dataset_desc *desc;
     if (vv_dataset_find(&desc, name) != VV_OK)
         return cli_fail();
@@ -110,6 +112,7 @@ static int data(int argc, char **argv)
 
 const cli_verb cli_data = {
     "data",
-    "fetch|inspect NAME [--dir DIR] [--from URL] | tokenize|train-bpe INPUT... out=PATH "
-    "[key=value ...]",
-    "Fetches a data set and verifies it, shows what is in one, or makes one of texts.", data};
+    "fetch|inspect NAME [--dir DIR] [--from URL] | pack SRC DST [key=value ...] | "
+    "tokenize|train-bpe INPUT... out=PATH [key=value ...]",
+    "Fetches a data set and verifies it, shows what is in one, or makes one of photographs or texts.",
+    data};

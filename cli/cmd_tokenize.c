@@ -212,7 +212,7 @@ static const cli_verb train_verb = {
     "data train-bpe", "INPUT... out=FILE [vocab=N] [key=value ...]",
     "Trains a byte-level BPE vocabulary on text files, or folders of them.", NULL};
 
-static int print_help(const cli_verb *verb, const vv_field *fields)
+int cli_fields_help(const cli_verb *verb, const vv_field *fields)
 {
     printf("%s\nusage: vivace %s %s\n\n", verb->summary, verb->name, verb->usage);
     for (const vv_field *field = fields; field->name; field++)
@@ -221,8 +221,7 @@ static int print_help(const cli_verb *verb, const vv_field *fields)
     return CLI_DONE;
 }
 
-/* The overrides of the command line into the options struct. */
-static vv_status read_settings(const vv_desc *desc, void *opts, const cli_args *args)
+vv_status cli_read_settings(const vv_desc *desc, void *opts, const cli_args *args)
 {
     for (int i = 0; i < args->override_count; i++) {
         const char *text = args->overrides[i], *equals = strchr(text, '=');
@@ -243,7 +242,7 @@ static int run_verb(const cli_verb *verb, const vv_desc *desc, int argc, char **
     cli_args args;
     settings opts;
     if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0))
-        return print_help(verb, desc->fields);
+        return cli_fields_help(verb, desc->fields);
     int code = cli_parse(verb, argc, argv, NULL, argc, &args);
     if (code == CLI_DONE && !args.word_count)
         code = cli_usage(verb, "no text was given");
@@ -253,7 +252,7 @@ static int run_verb(const cli_verb *verb, const vv_desc *desc, int argc, char **
         code = cli_fail();
         goto out;
     }
-    if (read_settings(desc, &opts, &args) != VV_OK || run(&opts, &args) != VV_OK)
+    if (cli_read_settings(desc, &opts, &args) != VV_OK || run(&opts, &args) != VV_OK)
         code = cli_fail();
     vv_opts_fini(desc, &opts);
 out:

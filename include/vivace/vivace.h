@@ -29,6 +29,7 @@
 #include <vivace/ops.h>
 #include <vivace/optim.h>
 #include <vivace/outline.h>
+#include <vivace/pack.h>
 #include <vivace/prices.h>
 #include <vivace/recipe.h>
 #include <vivace/recommend.h>

@@ -29,6 +29,10 @@ typedef struct vv_photo_times {
 VV_API VV_MUST_USE vv_status vv_photo_load(uint8_t *out, const char *name, const void *data,
                                            size_t bytes, const vv_photo_opts *opts, vv_rng *rng,
                                            vv_photo_times *times);
+/* The same from pixels with `channels` of them. */
+VV_API VV_MUST_USE vv_status vv_photo_cut(uint8_t *out, const vv_image_shape *in_shape,
+                                          const uint8_t *in, const vv_photo_opts *opts,
+                                          vv_rng *rng);
 
 typedef enum vv_photo_damaged { VV_DAMAGED_REFUSE, VV_DAMAGED_SKIP } vv_photo_damaged;
 typedef enum vv_photo_check { VV_CHECK_NONE, VV_CHECK_ENDS, VV_CHECK_ALL } vv_photo_check;

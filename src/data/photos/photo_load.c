@@ -14,11 +14,9 @@ static double thread_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void choose(double box[4], const vv_image_info *info, const vv_photo_opts *opts, vv_rng *rng)
+static void choose(double box[4], int64_t height, int64_t width, const vv_photo_opts *opts,
+                   vv_rng *rng)
 {
-    const bool turned = opts->orient && info->orientation >= 5;
-    const int64_t height = turned ? info->width : info->height;
-    const int64_t width = turned ? info->height : info->width;
     const int64_t resize = opts->resize > 0 ? opts->resize : opts->size * 8 / 7;
     if (rng)
         vv_image_random_resized_crop(box, rng, height, width, opts->scale, opts->ratio);
@@ -38,11 +36,26 @@ static vv_status recolour(uint8_t *image, const vv_image_shape *shape, const vv_
     return VV_OK;
 }
 
+static bool recolours(const vv_color_jitter *jitter, const vv_rng *rng)
+{
+    return rng && (jitter->brightness > 0.0 || jitter->contrast > 0.0 ||
+                   jitter->saturation > 0.0 || jitter->hue > 0.0);
+}
+
+vv_status vv_photo_cut(uint8_t *out, const vv_image_shape *in_shape, const uint8_t *in,
+                       const vv_photo_opts *opts, vv_rng *rng)
+{
+    const vv_image_shape shape = {opts->size, opts->size, opts->channels};
+    double box[4];
+    choose(box, in_shape->height, in_shape->width, opts, rng);
+    VV_TRY(vv_image_resample(&shape, out, in_shape, in, box, opts->filter));
+    return recolours(&opts->jitter, rng) ? recolour(out, &shape, opts, rng) : VV_OK;
+}
+
 vv_status vv_photo_load(uint8_t *out, const char *name, const void *data, size_t bytes,
                         const vv_photo_opts *opts, vv_rng *rng, vv_photo_times *times)
 {
     const vv_image_shape shape = {opts->size, opts->size, opts->channels};
-    const vv_color_jitter *jitter = &opts->jitter;
     vv_image_decode_opts decode = {.channels = (int)opts->channels, .orient = opts->orient};
     vv_image_info info;
     vv_image image = {0};
@@ -52,14 +65,14 @@ vv_status vv_photo_load(uint8_t *out, const char *name, const void *data, size_t
         decode.min_height = decode.min_width = opts->size;
     clock[0] = thread_seconds();
     VV_GO(vv_image_probe(&info, name, data, bytes));
-    choose(box, &info, opts, rng);
+    const bool turned = opts->orient && info.orientation >= 5;
+    choose(box, turned ? info.width : info.height, turned ? info.height : info.width, opts, rng);
     VV_GO(vv_image_decode_part(&image, box, name, data, bytes, &decode));
     clock[1] = thread_seconds();
     VV_GO(vv_fail_within(vv_image_resample(&shape, out, &image.shape, image.pixels, box,
                                            opts->filter), "%s", name));
     clock[2] = thread_seconds();
-    if (rng && (jitter->brightness > 0.0 || jitter->contrast > 0.0 || jitter->saturation > 0.0 ||
-                jitter->hue > 0.0))
+    if (recolours(&opts->jitter, rng))
         VV_GO(recolour(out, &shape, opts, rng));
     clock[3] = thread_seconds();
     if (times) {

@@ -1,0 +1,158 @@
+/* cmd_pack.c - `vivace data pack`: a folder of photographs into shards. */
+#include "cli.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <vivace/graph.h>
+#include <vivace/memory.h>
+#include <vivace/pack.h>
+
+typedef struct settings {
+    int keep, damaged, check;
+    int64_t max_side, quality, threads;
+    const char *shard_size, *compression, *hashes, *labels;
+    double eval_fraction;
+    bool overwrite;
+} settings;
+
+static const char *const keep_names[] = {"jpeg", "raw", NULL};
+
+#define AT(member) offsetof(settings, member)
+static const vv_field fields[] = {
+    {"keep", "jpeg: JPEG files as they are where they fit into max_side, else made anew; raw: "
+             "pixels", VV_FIELD_CHOICE, AT(keep), "jpeg", 0, 0, keep_names},
+    {"max_side", "Longer side of an image in pixels; larger ones are made smaller; 0 = any",
+     VV_FIELD_INT, AT(max_side), "0", 0, 65500, NULL},
+    {"quality", "Of JPEGs that are made anew", VV_FIELD_INT, AT(quality), "90", 1, 100, NULL},
+    {"shard_size", "Bytes of a shard at most", VV_FIELD_STRING, AT(shard_size), "64MiB", 0, 0,
+     NULL},
+    {"compression", "Of whole shards: empty, gz[:level] or zstd[:level]; JPEGs are hardly smaller",
+     VV_FIELD_STRING, AT(compression), "", 0, 0, NULL},
+    {"hashes", "Checksums in the index: of sha1,sha256,xxh64", VV_FIELD_STRING, AT(hashes),
+     "sha256", 0, 0, NULL},
+    {"eval_fraction", "Share of the files to evaluate on, where no folder says it", VV_FIELD_FLOAT,
+     AT(eval_fraction), "0.2", 0.001, 0.999, NULL},
+    {"labels", "File with a line per evaluation image: name, class", VV_FIELD_STRING, AT(labels),
+     "", 0, 0, NULL},
+    {"damaged", "Damaged files: refuse, or skip them", VV_FIELD_CHOICE, AT(damaged), "refuse", 0, 0,
+     vv_photo_damaged_names},
+    {"check", "Looked at first: nothing, each file's ends, all of each file", VV_FIELD_CHOICE,
+     AT(check), "ends", 0, 0, vv_photo_check_names},
+    {"threads", "Threads; 0 = one a processor", VV_FIELD_INT, AT(threads), "0", 0, 64, NULL},
+    {"overwrite", "A finished set in DST is made anew", VV_FIELD_BOOL, AT(overwrite), "false", 0, 0,
+     NULL},
+    {.name = NULL},
+};
+static const vv_desc desc = {
+    .kind = "verb",
+    .name = "data pack",
+    .summary = "A folder of photographs into shards.",
+    .cite = "",
+    .domains = "cv",
+    .fields = fields,
+    .opts_size = sizeof(settings),
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+typedef struct bar {
+    double start, shown;
+    bool terminal;
+} bar;
+
+static bool show(void *ctx, int64_t done, int64_t total)
+{
+    bar *b = ctx;
+    const double now = vv_clock();
+    if (b->terminal && (now - b->shown > 0.1 || done == total)) {
+        const double rate = (double)done / (now - b->start + 1e-9);
+        char filled[31] = "..............................";
+        memset(filled, '#', (size_t)(30 * (double)done / (double)total));
+        fprintf(stderr, "\r[%s] %lld of %lld images, %.0f a second, %.0f s left ", filled,
+                (long long)done, (long long)total, rate, (double)(total - done) / rate);
+        if (done == total)
+            fputc('\n', stderr);
+        b->shown = now;
+    }
+    return !interrupted;
+}
+
+static void report(const vv_pack_info *info, const char *dst, double seconds)
+{
+    char in[32], out[32];
+    printf("%s: %lld images to train on, %lld to evaluate on, %lld classes\n", dst,
+           (long long)info->train, (long long)info->eval, (long long)info->classes);
+    printf("%s in files, %s in shards; %lld images made anew; %.1f s, %.0f images a second\n",
+           vv_bytes_text((size_t)info->bytes_in, in, sizeof in),
+           vv_bytes_text((size_t)info->bytes_out, out, sizeof out), (long long)info->made_anew,
+           seconds, (double)(info->train + info->eval) / (seconds + 1e-9));
+    if (info->notice)
+        fprintf(stderr, "vivace: left out: %s\n", info->notice);
+}
+
+static vv_status pack(const settings *s, const char *src, const char *dst)
+{
+    vv_pack_opts opts = VV_PACK_DEFAULTS;
+    vv_pack_info info;
+    int64_t shard;
+    VV_TRY(vv_fail_within(vv_bytes_parse(&shard, s->shard_size), "shard_size"));
+    bar b = {.start = vv_clock(), .terminal = isatty(STDERR_FILENO)};
+    signal(SIGINT, on_interrupt);
+    signal(SIGTERM, on_interrupt);
+    opts.src = src;
+    opts.dst = dst;
+    opts.keep = (vv_pack_keep)s->keep;
+    opts.max_side = s->max_side;
+    opts.quality = (int)s->quality;
+    opts.shard_bytes = (uint64_t)shard;
+    opts.compression = s->compression;
+    opts.hashes = s->hashes;
+    opts.eval_fraction = s->eval_fraction;
+    opts.labels = s->labels;
+    opts.damaged = (vv_photo_damaged)s->damaged;
+    opts.check = (vv_photo_check)s->check;
+    opts.threads = (int)s->threads;
+    opts.overwrite = s->overwrite;
+    opts.progress = show;
+    opts.ctx = &b;
+    VV_TRY(vv_pack_photos(&info, &opts));
+    report(&info, dst, vv_clock() - b.start);
+    vv_dealloc(info.notice);
+    return VV_OK;
+}
+
+static const cli_verb pack_verb = {
+    "data pack", "SRC DST [keep=jpeg|raw] [max_side=N] [key=value ...]",
+    "Packs a folder of photographs, a folder per class, into shards to train from.", NULL};
+
+int cli_data_pack(int argc, char **argv)
+{
+    cli_args args;
+    settings opts;
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0))
+        return cli_fields_help(&pack_verb, fields);
+    int code = cli_parse(&pack_verb, argc, argv, NULL, 2, &args);
+    if (code == CLI_DONE && args.word_count != 2)
+        code = cli_usage(&pack_verb, "say which folder to pack, and where to");
+    if (code != CLI_DONE)
+        goto out;
+    if (vv_opts_init(&desc, &opts) != VV_OK) {
+        code = cli_fail();
+        goto out;
+    }
+    if (cli_read_settings(&desc, &opts, &args) != VV_OK ||
+        pack(&opts, args.words[0], args.words[1]) != VV_OK)
+        code = cli_fail();
+    vv_opts_fini(&desc, &opts);
+out:
+    cli_args_fini(&args);
+    return code;
+}
