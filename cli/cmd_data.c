@@ -100,7 +100,8 @@ static int data(int argc, char **argv)
         return cli_usage(&cli_data, "say what to do with which data set");
     bool fetching = strcmp(what, "fetch") == 0;
     if (!fetching && strcmp(what, "inspect") != 0)
-        return cli_usage(&cli_data, "'%s' is neither fetch, inspect, pack, tokenize nor train-bpe", what);
+        return cli_usage(&cli_data, "'%s' is neither fetch, inspect, pack, tokenize nor train-bpe",
+                         what);
     const vv_dataset_desc *desc;
     if (vv_dataset_find(&desc, name) != VV_OK)
         return cli_fail();
@@ -114,5 +115,6 @@ const cli_verb cli_data = {
     "data",
     "fetch|inspect NAME [--dir DIR] [--from URL] | pack SRC DST [key=value ...] | "
     "tokenize|train-bpe INPUT... out=PATH [key=value ...]",
-    "Fetches a data set and verifies it, shows what is in one, or makes one of photographs or texts.",
+    "Fetches a data set and verifies it, shows what is in one, or makes one of photographs or "
+    "texts.",
     data};

@@ -15,7 +15,7 @@ typedef struct vv_pack_opts {
     const char *src; /* folder of photographs, as image_folder reads it */
     const char *dst; /* gets the folders train and val, each with shards, index and class names */
     vv_pack_keep keep;
-    int64_t max_side; /* larger images are made smaller, their longer side to this; 0 = as they are */
+    int64_t max_side; /* larger images are made smaller, their longer side to this; 0 = none */
     int quality;      /* of JPEGs that are made anew, 1..100 */
     uint64_t shard_bytes;
     const char *compression, *hashes; /* as in vv_mds_writer_opts */

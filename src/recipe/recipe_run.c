@@ -172,7 +172,9 @@ static vv_status open_eval(vv_run *run, const vv_recipe *r, const vvi_eval_part 
     opts.workers = (int)r->top.workers;
     opts.prefetch = opts.prefetch > opts.workers ? opts.prefetch : opts.workers + 1;
     opts.transform = transform_for(data->set, &desc->eval_transform, &desc->eval_transform);
-    opts.transform.normalise = r->transform.normalise && data->set->spec.tokens == 0;
+    opts.transform.normalise = r->transform.normalise && data->set->spec.tokens == 0 &&
+                               (data->set->spec.input_dtype == VV_U8 ||
+                                !desc->eval_transform.normalise);
     VV_TRY(vv_loader_new(&data->loader, data->set, &opts));
     *told = (vv_eval_set){.label = e->label,
                           .loader = data->loader,

@@ -470,7 +470,8 @@ static void addresses(void **state)
     unsetenv("AWS_ACCESS_KEY_ID");
     setenv("AWS_SECRET_ACCESS_KEY", "very secret", 1);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        const vvi_remote_opts opts = {cases[c].address, cases[c].endpoint, cases[c].region, 0, 0, 1};
+        const vvi_remote_opts opts = {cases[c].address, cases[c].endpoint, cases[c].region, 0, 0,
+                                      1};
         vvi_remote_address address;
         vv_str url = {0};
         if (strncmp(cases[c].address, "s3", 2) == 0 && cases[c].url) {
