@@ -408,11 +408,15 @@ static vv_status measure_all(report *r, const char *name, const bench_op_opts *o
     vv_set_threads((int)o->threads);
     r->peak = vv_measure_peak_gflops(o->precision ? VV_PRECISION_BF16 : VV_PRECISION_FP32);
     VV_TRY(measure_bandwidth(&r->bandwidth));
-    const char *head = r->json ? "{\"threads\": %d, \"peak_gflops\": %.3f, "
-                                 "\"bandwidth\": %.3f, \"rows\": ["
-                               : "%d threads, measured peak %.1f GFLOP/s; "
-                                 "adding large arrays: %.1f GB/s\n";
-    vv_str_addf(r->out, head, vv_threads(), r->peak, r->bandwidth);
+    if (r->json)
+        vv_str_addf(r->out,
+                    "{\"threads\": %d, \"peak_gflops\": %.3f, \"bandwidth\": %.3f, "
+                    "\"rows\": [",
+                    vv_threads(), r->peak, r->bandwidth);
+    else
+        vv_str_addf(r->out,
+                    "%d threads, measured peak %.1f GFLOP/s; adding large arrays: %.1f GB/s\n",
+                    vv_threads(), r->peak, r->bandwidth);
     for (const bench_kind *kind = bench_kinds; kind->name; kind++)
         if (!name || !strcmp(name, kind->name))
             VV_TRY(measure_kind(r, kind, o));

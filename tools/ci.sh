@@ -1,6 +1,6 @@
 #!/bin/bash
 # ci.sh - runs one job of the continuous integration, exactly as it runs there:
-#   tools/ci.sh debug | release | asan | tsan | minimal | lint | fuzz-smoke | valgrind | dist
+#   tools/ci.sh debug | release | asan | tsan | minimal | lint | counts | fuzz-smoke | valgrind | dist
 # Each job has its own build folder (build-JOB) and ends with a line `N passed, N failed, N skipped`.
 set -u
 cd "$(dirname "$0")/.."
@@ -82,6 +82,11 @@ lint)
     step shell-syntax shell_syntax
     step gcc-werror werror gcc
     finish
+    ;;
+counts) # instructions of small steps, with the program that `lint` built
+    werror gcc && exec bench/instructions.sh build-lint-gcc/vivace
+    echo "0 passed, 1 failed, 0 skipped"
+    exit 1
     ;;
 fuzz-smoke)
     for source in tests/fuzz/fuzz_*.c; do
