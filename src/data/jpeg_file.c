@@ -30,7 +30,7 @@ typedef struct vvi_jpeg {
 } vvi_jpeg;
 
 /* A progressive file of a few kB can ask for as many passes over all pixels as it likes. */
-enum { MOST_SCANS = 200, ROWS_MARGIN = 2 };
+enum { MOST_SCANS = 200, ROWS_MARGIN = 16 };
 
 static void on_error(j_common_ptr info)
 {
@@ -169,23 +169,44 @@ static void region_of(const vvi_jpeg *jpeg, vvi_image_job *job, int64_t region[4
         job->box[i] -= (double)region[i % 2];
 }
 
+/* Columns around the region that cost nothing to leave out; *first = where the rows begin then. The
+   library cuts at whole blocks of samples, and interpolates colours next to a cut from one side
+   only, so that a block more is kept on each side. */
+static void cut_columns(vvi_jpeg *jpeg, const int64_t region[4], int64_t *first)
+{
+    struct jpeg_decompress_struct *in = &jpeg->in;
+    const int64_t block = (int64_t)in->max_h_samp_factor * DCTSIZE;
+    const int64_t from = region[0] > block ? region[0] - block : 0;
+    const int64_t all = in->output_width, end = region[2] + block < all ? region[2] + block : all;
+    JDIMENSION x = (JDIMENSION)from, width = (JDIMENSION)(end - from);
+    *first = 0;
+    if (end - from > all - 2 * block)
+        return;
+    jpeg_crop_scanline(in, &x, &width);
+    *first = x;
+}
+
 static vv_status decode_rows(vv_image *out, vvi_jpeg *jpeg, vvi_image_job *job)
 {
     struct jpeg_decompress_struct *in = &jpeg->in;
-    int64_t region[4];
+    int64_t region[4], first;
     region_of(jpeg, job, region);
     const int64_t width = region[2] - region[0], channels = stored_channels(jpeg, job);
-    VV_TRY(vvi_image_new(out, region[3] - region[1], width, channels));
     const int64_t stored = in->out_color_components;
+    VV_TRY(vvi_image_new(out, region[3] - region[1], width, channels));
     VV_TRY(vv_alloc_array(&jpeg->row, in->output_width, (size_t)stored));
+    cut_columns(jpeg, region, &first);
     const bool direct = width == (int64_t)in->output_width && stored == channels;
-    for (int64_t y = 0; y < region[3]; y++) {
+    const int64_t before = region[1] > ROWS_MARGIN ? region[1] - ROWS_MARGIN : 0;
+    if (before > 0)
+        jpeg_skip_scanlines(in, (JDIMENSION)before);
+    for (int64_t y = before; y < region[3]; y++) {
         const bool wanted = y >= region[1];
         uint8_t *to = wanted ? out->pixels + (y - region[1]) * width * channels : NULL;
         JSAMPROW row = direct && wanted ? to : jpeg->row;
         jpeg_read_scanlines(in, &row, 1);
         if (wanted && !direct)
-            convert_row(jpeg, to, row + region[0] * stored, width, channels);
+            convert_row(jpeg, to, row + (region[0] - first) * stored, width, channels);
     }
     return VV_OK;
 }
