@@ -92,6 +92,13 @@ VV_API VV_MUST_USE vv_status vv_model_load(vv_model *model, const vv_safetensors
 /* Loss of each item, f32 [N] (or [N,...]): an item is a sample, a pixel [N,H,W] or a token.
    Classes: target as in vv_cross_entropy; numbers: as in vv_model_numbers. */
 VV_API vv_node *vv_model_loss(const vv_model *model, vv_node *output, vv_node *target);
+/* For classifiers: each class by itself, yes or no, summed over the classes; indices or soft
+   targets. `vv_model_set_loss` takes "auto" (as it is), "cross_entropy" or "binary_cross_entropy";
+   a model with a loss of its own is refused. The note tells of a head that starts far from
+   1 / classes, as binary cross-entropy wants it; nothing is added if all is well. */
+extern VV_API const vv_loss_class vv_binary_cross_entropy_class;
+VV_API VV_MUST_USE vv_status vv_model_set_loss(vv_model *model, const char *name);
+VV_API VV_MUST_USE vv_status vv_model_loss_note(const vv_model *model, vv_str *out);
 /* The output as f32 in the shape of a target of numbers; [N] and [N,1] fit each other. NULL with
    the graph's sentence if they do not fit. */
 VV_API vv_node *vv_model_numbers(vv_node *output, vv_node *target);

@@ -319,6 +319,16 @@ double vvi_whole_batches(const vv_trainer *t)
                           : (double)batches;
 }
 
+static vv_status add_loss_note(const vv_model *model, vv_str *out)
+{
+    vv_str note = {0};
+    vv_status status = vv_model_loss_note(model, &note);
+    if (status == VV_OK && note.length)
+        vv_str_addf(out, "note        %s\n", vv_str_text(&note));
+    vv_str_fini(&note);
+    return status;
+}
+
 static vv_status add_cost(vv_trainer *t, vv_str *out)
 {
     const vv_state *s = &t->state;
@@ -328,7 +338,10 @@ static vv_status add_cost(vv_trainer *t, vv_str *out)
                 cost.params);
     if (cost.frozen)
         vv_str_addf(out, " (%" PRId64 " frozen)", cost.frozen);
+    if (s->model->loss)
+        vv_str_addf(out, ", loss %s", s->model->loss->name);
     vv_str_add(out, "\n");
+    VV_TRY(add_loss_note(s->model, out));
     if (t->train) {
         add_sizing(t, out);
         vv_str_addf(out, "compute     %.3f GFLOP per batch", cost.batch_flops / 1e9);

@@ -1,6 +1,6 @@
 /* test_g1_microbatch.c - guarantee G1: the microbatch size does not change the training beyond
  * rounding. A batch of 512 rows in pieces of 512, 128 and 100 (the last smaller), with dropout,
- * momentum and clipping, over several steps: the same losses, gradient norms and weights; and the
+ * momentum and clipping, over several steps, with both losses of classifiers: the same losses, gradient norms and weights; and the
  * same bits when nothing but the run is repeated. (Statistics of batch norms are those of each
  * microbatch, by nature.) */
 #include "unit/train/train_test.h"
@@ -21,7 +21,7 @@ static vv_status note(void *ctx, vv_event event, vv_state *state)
     return VV_OK;
 }
 
-static tt_weights train(int64_t microbatch, history *h)
+static tt_weights train(int64_t microbatch, const char *loss, history *h)
 {
     tt_data data;
     tt_data_init(&data, 1024, 512, true);
@@ -29,6 +29,7 @@ static tt_weights train(int64_t microbatch, history *h)
     vv_sgd_opts sgd = {.lr = 0.5, .momentum = 0.9};
     vv_trainer_opts opts = VV_TRAINER_DEFAULTS;
     opts.model = tt_mlp(0.3);
+    assert_ok(vv_model_set_loss(opts.model, loss));
     opts.optimizer_desc = vv_optimizer_find("sgd");
     opts.optimizer_opts = &sgd;
     opts.train = data.loader;
@@ -46,16 +47,15 @@ static tt_weights train(int64_t microbatch, history *h)
     return w;
 }
 
-static void test_sizes(void **unused)
+static void check_sizes(const char *loss)
 {
-    (void)unused;
     const int64_t sizes[] = {512, 128, 100, 1024};
     history whole, part;
-    tt_weights expected = train(0, &whole);
+    tt_weights expected = train(0, loss, &whole);
     assert_true(whole.loss[STEPS - 1] < whole.loss[0]);
     assert_true(whole.norm[0] > 0.05); /* clipping did act */
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        tt_weights got = train(sizes[i], &part);
+        tt_weights got = train(sizes[i], loss, &part);
         for (int j = 0; j < STEPS; j++) {
             assert_near(part.loss[j], whole.loss[j], 1e-6, 1e-5);
             assert_near(part.norm[j], whole.norm[j], 1e-6, 1e-4);
@@ -70,11 +70,18 @@ static void test_sizes(void **unused)
     free(expected.values);
 }
 
+static void test_sizes(void **unused)
+{
+    (void)unused;
+    check_sizes("cross_entropy");
+    check_sizes("binary_cross_entropy");
+}
+
 static void test_repeat(void **unused)
 {
     (void)unused;
     history a, b;
-    tt_weights first = train(100, &a), second = train(100, &b);
+    tt_weights first = train(100, "auto", &a), second = train(100, "auto", &b);
     assert_same_bits(&first, &second);
     assert_memory_equal(a.loss, b.loss, sizeof a.loss);
     free(first.values);
@@ -86,9 +93,9 @@ static void test_threads(void **unused)
     (void)unused;
     history a, b;
     vv_set_threads(1);
-    tt_weights one = train(128, &a);
+    tt_weights one = train(128, "auto", &a);
     vv_set_threads(2);
-    tt_weights two = train(128, &b);
+    tt_weights two = train(128, "auto", &b);
     vv_set_threads(0);
     for (size_t k = 0; k < one.count; k++)
         assert_near((double)two.values[k], (double)one.values[k], 1e-5, 1e-4);

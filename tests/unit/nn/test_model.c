@@ -51,6 +51,73 @@ static void the_loss_takes_both_kinds_of_target(void **state)
     vv_graph_free(graph);
 }
 
+/* Each class by itself: log(1 + e^x) - t x, summed; the same for an index and its distribution;
+   nothing for rows without a class; class weights scale classes. */
+static void yes_or_no_for_each_class(void **state)
+{
+    (void)state;
+    const float logits[] = {0.5f, -1.0f, 2.0f, 0.0f, 1.0f, -3.0f};
+    const int32_t index[] = {2, -100};
+    const float soft[] = {0.25f, 0.0f, 0.75f, 0.0f, 0.0f, 0.0f}, weights[] = {1, 3, 2};
+    double want = 0.0, mixed, weighted = 0.0;
+    vv_graph *graph = new_graph();
+    vv_model *model = classifier(3);
+    vv_node *output = vv_data(graph, VV_F32, 2, (int64_t[]){2, 3}, logits), *loss;
+    vv_tensor *labels = NULL;
+    vv_str note = {0};
+
+    for (int k = 0; k < 3; k++) {
+        want += log1p(exp((double)logits[k]));
+        weighted += (double)weights[k] * (log1p(exp((double)logits[k])) -
+                                          (k == 2 ? (double)logits[k] : 0.0));
+    }
+    mixed = want - 0.25 * 0.5 - 0.75 * 2.0;
+    want -= 2.0;
+    assert_fails(vv_model_set_loss(model, "focal"), VV_EINVAL);
+    assert_ok(vv_model_set_loss(model, "binary_cross_entropy"));
+    assert_ok(vv_model_set_loss(model, "auto"));
+    assert_ptr_equal(model->loss, &vv_binary_cross_entropy_class);
+    assert_ok(vv_model_loss_note(model, &note)); /* no Linear with as many outputs */
+    assert_int_equal(note.length, 0);
+    vv_node *target = vv_data(graph, VV_I32, 1, (int64_t[]){2}, index);
+    loss = vv_model_loss(model, output, target);
+    assert_int_equal(vv_node_ndim(loss), 1);
+    assert_near(item(loss, 0), want, 1e-6, 0.0);
+    assert_near(item(loss, 1), 0.0, 0.0, 0.0);
+    loss = vv_model_loss(model, output, vv_model_dense_target(model, output, target));
+    assert_near(item(loss, 0), want, 1e-6, 0.0);
+    loss = vv_model_loss(model, output, vv_data(graph, VV_F32, 2, (int64_t[]){2, 3}, soft));
+    assert_near(item(loss, 0), mixed, 1e-6, 0.0);
+    assert_near(item(loss, 1), 0.0, 0.0, 0.0);
+    assert_ok(vv_tensor_from(&labels, VV_I32, 1, (int64_t[]){2}, index));
+    assert_int_equal(vv_model_loss_items(model, labels), 1);
+    assert_ok(vv_model_check_target(model, labels));
+    vv_tensor_free(labels);
+    assert_ok(vv_tensor_from(&model->class_weights, VV_F32, 1, (int64_t[]){3}, weights));
+    assert_near(item(vv_model_loss(model, output, target), 0), weighted, 1e-5, 0.0);
+    model->z_loss = 1e-4;
+    assert_null(vv_model_loss(model, output, target));
+    assert_fails(vv_graph_status(graph), VV_EINVAL);
+    assert_says("z_loss");
+    vv_model_free(model);
+    vv_graph_free(graph);
+
+    assert_ok(vv_regressor_new(&model, new_identity()));
+    assert_fails(vv_model_set_loss(model, "binary_cross_entropy"), VV_EINVAL);
+    vv_model_free(model);
+    assert_ok(vv_classifier_new(&model, new_linear(4, 100), 100));
+    assert_ok(vv_model_set_loss(model, "binary_cross_entropy"));
+    assert_ok(vv_module_init(model->net, "kaiming_normal", 1));
+    assert_ok(vv_model_loss_note(model, &note));
+    assert_non_null(strstr(vv_str_text(&note), "head_bias of -4.61"));
+    vv_str_clear(&note);
+    assert_ok(vv_module_init(model->net, "linear_log_constant_bias", 1));
+    assert_ok(vv_model_loss_note(model, &note));
+    assert_int_equal(note.length, 0);
+    vv_str_fini(&note);
+    vv_model_free(model);
+}
+
 /* Also where the index without a loss is a class; the loss stays the same. */
 static void targets_become_distributions(void **state)
 {
@@ -268,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_takes_both_kinds_of_target),
+        cmocka_unit_test(yes_or_no_for_each_class),
         cmocka_unit_test(targets_become_distributions),
         cmocka_unit_test(items_without_a_loss_are_not_counted),
         cmocka_unit_test(models_are_built_from_checked_options),
