@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                        .min_height = pick % 17,
                                        .min_width = pick % 17,
                                        .orient = pick % 2 == 1,
-                                       .max_pixels = 1 << 18};
+                                       .max_pixels = 1 << 14};
     double box[4] = {pick % 5, pick % 7, pick % 64 + 8, pick % 32 + 8};
     vv_image image;
     vv_error_clear();

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const vv_image_decode_opts opts = {.channels = pick % 3 == 2 ? 3 : pick % 3,
                                        .palette_index = pick % 4 == 3,
                                        .orient = pick % 2 == 1,
-                                       .max_pixels = 1 << 18};
+                                       .max_pixels = 1 << 14};
     double box[4] = {pick % 5, pick % 7, pick % 64 + 8, pick % 32 + 8};
     vv_image image;
     vv_error_clear();
