@@ -137,6 +137,12 @@ VV_API VV_MUST_USE vv_status vv_optimizer_split(vv_optimizer *optimizer, vv_modu
                                                 bool (*match)(void *ctx, const char *path,
                                                               vv_module *owner, vv_param *param),
                                                 void *ctx, const void *opts);
+/* The same with the options of `group`, whose learning rates ("lr", "fallback_lr", ...) and weight
+   decays are multiplied. */
+VV_API VV_MUST_USE vv_status vv_optimizer_split_scaled(
+    vv_optimizer *optimizer, vv_module *module, int group,
+    bool (*match)(void *ctx, const char *path, vv_module *owner, vv_param *param), void *ctx,
+    double lr_scale, double weight_decay_scale);
 /* One step from the parameters' `grad`; parameters that are frozen or have no grad are left alone:
    value, state and step count. A failed step has changed nothing. */
 VV_API VV_MUST_USE vv_status vv_optimizer_step(vv_optimizer *optimizer);

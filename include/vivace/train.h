@@ -84,6 +84,8 @@ typedef struct vv_load_opts {
     /* How methods are found by name, so that surgery a checkpoint was made with is done again where
        the run lacks it: vv_method_find of registry.h. NULL = then it is an error. */
     vv_status (*find_method)(const vv_method_desc **out, const char *name);
+    bool new_head; /* a head that was made for another number of classes starts anew, told: for
+                      fine-tuning. Needs load_weights_only */
 } vv_load_opts;
 
 struct vv_trainer_opts {
@@ -148,7 +150,7 @@ typedef struct vv_trainer_opts vv_trainer_opts;
      NULL, VV_PRECISION_FP32, NULL, /* microbatch */ 0, 0, 0, 0.0, /* run_dir */ NULL, NULL, NULL, \
      0, /* resume */ false, NULL, false, false, /* profile */ NULL, NULL, NULL, 0,                 \
      VV_RECOMPUTE_AUTO, NULL, /* save */ {NULL, NULL, 0, NULL, VV_BETTER_AUTO, false, false,       \
-     false}, /* load */ {false, NULL, NULL, NULL}, /* batch_stages */ NULL, 0}
+     false}, /* load */ {false, NULL, NULL, NULL, false}, /* batch_stages */ NULL, 0}
 
 /* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT
    (surgery), loads a checkpoint if asked, resolves the plan; what cannot work fails here. */

@@ -2,10 +2,6 @@
  * 8; Jordan, arXiv 2404.00498): an optimizer group for them, made once the optimizer is there. */
 #include "bias_lr_scale.h"
 
-#include <string.h>
-
-#include <vivace/memory.h>
-
 static const vv_bias_lr_scale_opts defaults = VV_BIAS_LR_SCALE_DEFAULTS;
 
 /* ---- which ---- */
@@ -47,46 +43,6 @@ static int count_biases(vv_module *net, search s)
 
 /* ---- their group ---- */
 
-static bool ends_with(const char *name, const char *tail)
-{
-    const size_t length = strlen(name), most = strlen(tail);
-    if (length < most || strcmp(name + length - most, tail) != 0)
-        return false;
-    return length == most || name[length - most - 1] == '_';
-}
-
-static void scale_options(const vv_desc *desc, void *options, const vv_bias_lr_scale_opts *o)
-{
-    for (const vv_field *f = desc->fields; f->name; f++) {
-        if (f->type != VV_FIELD_FLOAT)
-            continue;
-        double value;
-        char *at = (char *)options + f->offset;
-        memcpy(&value, at, sizeof value);
-        if (ends_with(f->name, "lr"))
-            value *= o->lr_scale;
-        else if (ends_with(f->name, "weight_decay"))
-            value *= o->weight_decay_scale;
-        memcpy(at, &value, sizeof value);
-    }
-}
-
-static vv_status split_group(vv_optimizer *optimizer, vv_module *net, search *s,
-                             const vv_bias_lr_scale_opts *o)
-{
-    const vv_desc *desc = &vv_optimizer_type(optimizer)->desc;
-    void *options = NULL;
-    VV_TRY(vv_alloc(&options, desc->opts_size));
-    vv_status status = vv_opts_copy(desc, options, vv_optimizer_group_opts(optimizer, s->group));
-    if (status == VV_OK) {
-        scale_options(desc, options, o);
-        status = vv_optimizer_split(optimizer, net, is_chosen, s, options);
-        vv_opts_fini(desc, options);
-    }
-    vv_dealloc(options);
-    return status;
-}
-
 vv_status vv_scale_bias_lr(vv_optimizer *optimizer, vv_module *net,
                            const vv_bias_lr_scale_opts *opts, int *count)
 {
@@ -101,7 +57,9 @@ vv_status vv_scale_bias_lr(vv_optimizer *optimizer, vv_module *net,
         search s = {o->which, group, optimizer, 0};
         const int here = count_biases(net, s);
         if (here > 0)
-            VV_TRY(vv_fail_within(split_group(optimizer, net, &s, o), "bias_lr_scale"));
+            VV_TRY(vv_fail_within(vv_optimizer_split_scaled(optimizer, net, group, is_chosen, &s,
+                                                            o->lr_scale, o->weight_decay_scale),
+                                  "bias_lr_scale"));
         found += here;
     }
     if (count)

@@ -321,6 +321,33 @@ static vv_status adapt_shapes(const loading *l, vv_str *told)
     return VV_OK;
 }
 
+/* A weight or bias of the head that was made for another number of classes: its first side is the
+   classes of the model, the others are the file's. */
+static bool is_other_head(const loading *l, const slot *s)
+{
+    const vv_tensor *own = s->tensor, *given = s->given;
+    if (s->transposed || own->ndim < 1 || own->ndim != given->ndim || l->model->classes < 1 ||
+        own->shape[0] != l->model->classes || given->shape[0] == own->shape[0])
+        return false;
+    for (int k = 1; k < own->ndim; k++)
+        if (own->shape[k] != given->shape[k])
+            return false;
+    return true;
+}
+
+static void leave_heads(loading *l, vv_str *told)
+{
+    for (int i = 0; i < l->count; i++) {
+        slot *s = &l->slots[i];
+        if (!s->given || fits(s) || !is_other_head(l, s))
+            continue;
+        vv_str_addf(told, "\"%s\" of the file is for %lld classes, the model has %lld: it starts "
+                          "anew\n", s->name, (long long)s->given->shape[0],
+                    (long long)l->model->classes);
+        s->given = NULL;
+    }
+}
+
 static vv_status check_shapes(const loading *l)
 {
     for (int i = 0; i < l->count; i++) {
@@ -331,7 +358,7 @@ static vv_status check_shapes(const loading *l)
         return vv_fail(VV_ESHAPE,
                        "\"%s\" has shape %s%s, the model needs %s; it was made with other settings "
                        "of the model (leave the weight out with load_ignore to keep the model's "
-                       "own)",
+                       "own; load_new_head does so with a head of other classes)",
                        s->name, vv_shape_text(s->given->ndim, s->given->shape, have, sizeof have),
                        s->transposed ? " before it is transposed" : "",
                        vv_shape_text(s->tensor->ndim, s->tensor->shape, want, sizeof want));
@@ -378,7 +405,7 @@ static vv_status tell(const loading *l, vv_str *told)
     return vv_str_status(told);
 }
 
-vv_status vvi_model_load(vv_model *model, const vv_safetensors *file, bool strict,
+vv_status vvi_model_load(vv_model *model, const vv_safetensors *file, bool strict, bool new_head,
                          vvi_patterns *ignore, vv_str *told, int *loaded)
 {
     loading l = {.model = model, .ignore = ignore};
@@ -399,6 +426,8 @@ vv_status vvi_model_load(vv_model *model, const vv_safetensors *file, bool stric
         VV_GO(vv_fail(VV_ENOTFOUND, "it has none of the model's %d weights (%s)", l.count,
                       vv_str_text(&l.missing)));
     VV_GO(adapt_shapes(&l, &adapted));
+    if (new_head)
+        leave_heads(&l, &adapted);
     VV_GO(check_shapes(&l));
     VV_GO(copy_all(&l, loaded));
     if (told)
@@ -424,7 +453,7 @@ vv_status vv_model_load(vv_model *model, const vv_safetensors *file, bool strict
     if (loaded)
         *loaded = 0;
     VV_TRY(vvi_patterns_parse(&patterns, ignore));
-    vv_status status = vvi_model_load(model, file, strict, &patterns, told, loaded);
+    vv_status status = vvi_model_load(model, file, strict, false, &patterns, told, loaded);
     for (int i = 0; status == VV_OK && told && i < patterns.count; i++)
         if (!patterns.items[i].used)
             vv_str_addf(told, "the pattern \"%s\" matches no weight\n", patterns.items[i].text);

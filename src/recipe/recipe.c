@@ -47,6 +47,7 @@ static const vv_field top_fields[] = {
     {.name = "load_path", .help = "checkpoint or run folder to start from; may hold {run_name}", .type = VV_FIELD_STRING, .offset = TOP(load_path), .fallback = ""},
     {.name = "load_weights_only", .help = "take the weights and nothing else", .type = VV_FIELD_BOOL, .offset = TOP(load_weights_only), .fallback = "false"},
     {.name = "load_strict", .help = "weights that are missing or too many are an error", .type = VV_FIELD_BOOL, .offset = TOP(load_strict), .fallback = "true"},
+    {.name = "load_new_head", .help = "a head for another number of classes starts anew: for fine-tuning, with load_weights_only", .type = VV_FIELD_BOOL, .offset = TOP(load_new_head), .fallback = "false"},
     {.name = "load_ignore", .help = "patterns of what is not taken, comma-separated: fc.*, optimizer, callbacks/*", .type = VV_FIELD_STRING, .offset = TOP(load_ignore), .fallback = ""},
     {.name = "load_exclude_methods", .help = "methods of the checkpoint that are not done again, comma-separated", .type = VV_FIELD_STRING, .offset = TOP(load_exclude_methods), .fallback = ""},
     {.name = "threads", .help = "threads of kernels; 0 = all cores", .type = VV_FIELD_INT, .offset = TOP(threads), .fallback = "0", .min = 0, .max = 4096},

@@ -362,6 +362,7 @@ static void set_checkpoints(const vv_recipe *r, vv_trainer_opts *o, bool own_fil
     if (own_file) /* what the recipe says is about its load_path */
         return;
     o->load.partial = !r->top.load_strict;
+    o->load.new_head = r->top.load_new_head;
     o->load.ignore = r->top.load_ignore;
     o->load.exclude_methods = r->top.load_exclude_methods;
 }

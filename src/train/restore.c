@@ -281,8 +281,8 @@ static vv_status load_optimizer(vv_trainer *t, const vv_safetensors *file, const
 
 static vv_status load_weights(vv_trainer *t, const vv_safetensors *file, vv_str *told)
 {
-    return vvi_model_load(t->state.model, file, !t->loading.partial, &t->loading.ignore, told,
-                          NULL);
+    return vvi_model_load(t->state.model, file, !t->loading.partial, t->loading.new_head,
+                          &t->loading.ignore, told, NULL);
 }
 
 /* As saved, the trained weights lie where the averages belong. */
@@ -393,6 +393,7 @@ out:
 vv_status vvi_loading_init(vvi_loading *loading, const vv_load_opts *o)
 {
     loading->partial = o->partial;
+    loading->new_head = o->new_head;
     loading->find_method = o->find_method;
     VV_TRY(vvi_patterns_parse(&loading->exclude_methods, o->exclude_methods));
     VV_TRY(vvi_patterns_parse(&loading->ignore, o->ignore));

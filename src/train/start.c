@@ -56,6 +56,7 @@ static vv_status open_folder(vv_trainer *t, const vv_trainer_opts *o, vvi_start 
     /* What is to be left out is said of another run's file. */
     vvi_patterns_fini(&t->loading.ignore);
     vvi_patterns_fini(&t->loading.exclude_methods);
+    t->loading.new_head = false;
     return VV_OK;
 }
 

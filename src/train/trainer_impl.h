@@ -107,7 +107,7 @@ typedef struct vvi_saver {
 
 /* What is taken from checkpoints (restore.c). */
 typedef struct vvi_loading {
-    bool partial;
+    bool partial, new_head;
     vvi_patterns ignore, exclude_methods;
     vv_status (*find_method)(const vv_method_desc **out, const char *name);
 } vvi_loading;
