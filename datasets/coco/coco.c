@@ -238,6 +238,7 @@ static vv_status coco_open(vv_dataset **out, const void *opts, const char *split
     dataset->name = "coco";
     dataset->spec = spec_of(o, c->set.category_count);
     dataset->class_names = c->names;
+    dataset->prepare.whole = true;
     dataset->self = c;
     *out = dataset;
     dataset = NULL;

@@ -1,7 +1,7 @@
 /* test_freeze.c - what must hold: patterns name parameters and whole modules, exceptions learn;
- * what is frozen keeps its bits, running statistics too, while the rest learns; it thaws when told, or
- * layer by layer from the last; a resumed run is bit-equal at each of these; a run in which nothing
- * would learn, and patterns that name nothing, are refused. */
+ * what is frozen keeps its bits, running statistics too, while the rest learns; it thaws when told,
+ * or layer by layer from the last; a resumed run is bit-equal at each of these; a run in which
+ * nothing would learn, and patterns that name nothing, are refused. */
 #include "method_world.h"
 
 #include "freeze.h"

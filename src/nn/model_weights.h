@@ -7,7 +7,8 @@
 #include "base/pattern.h"
 
 /* vv_model_load; `ignore` is compared with "fc.weight" and "model/fc.weight". */
-VV_MUST_USE vv_status vvi_model_load(vv_model *model, const vv_safetensors *file, bool strict, bool new_head,
-                                     vvi_patterns *ignore, vv_str *told, int *loaded);
+VV_MUST_USE vv_status vvi_model_load(vv_model *model, const vv_safetensors *file, bool strict,
+                                     bool new_head, vvi_patterns *ignore, vv_str *told,
+                                     int *loaded);
 
 #endif

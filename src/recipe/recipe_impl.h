@@ -26,7 +26,8 @@ typedef struct vvi_recipe_top {
     int64_t save_keep_best;
     int save_best_mode; /* vv_better */
     int save_compress;  /* 0 = none, 1 = zstd */
-    bool save_weights_only, save_overwrite, autoresume, load_weights_only, load_strict, load_new_head;
+    bool save_weights_only, save_overwrite, autoresume, load_weights_only, load_strict;
+    bool load_new_head;
 } vvi_recipe_top;
 extern const char *const vvi_loss_names[];
 extern const vv_desc vvi_recipe_top_desc;
