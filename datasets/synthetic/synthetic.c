@@ -56,6 +56,8 @@ static const vv_field fields[] = {
      AT(target), "next", 0, 0, target_names},
     {"boxes", "Targets are boxes [boxes,6], as detectors have them; 0 = a class", VV_FIELD_INT,
      AT(boxes), "0", 0, 10000, NULL},
+    {"masks", "Targets are masks, a class for each pixel, some ignored", VV_FIELD_BOOL, AT(masks),
+     "false", 0, 0, NULL},
     {"segments", "Texts are two parts, told by a second row", VV_FIELD_BOOL, AT(segments), "false",
      0, 0, NULL},
     {.name = NULL},
@@ -66,8 +68,10 @@ typedef struct pool {
     size_t bytes; /* of one image */
     uint8_t *images;
     int32_t *labels;
-    float *boxes; /* [count,boxes,6], NULL = targets are labels */
+    float *boxes; /* [count,boxes,6], NULL = targets are labels or masks */
+    int32_t *masks; /* [count,H,W] or NULL */
     size_t box_bytes; /* of one image's */
+    size_t pixels;
 } pool;
 
 static vv_status pool_read(vv_dataset *dataset, int64_t index, void *input, void *target)
@@ -78,6 +82,8 @@ static vv_status pool_read(vv_dataset *dataset, int64_t index, void *input, void
         memcpy(input, p->images + at * p->bytes, p->bytes);
     if (target && p->boxes)
         memcpy(target, (const char *)p->boxes + at * p->box_bytes, p->box_bytes);
+    else if (target && p->masks)
+        memcpy(target, p->masks + at * p->pixels, p->pixels * sizeof *p->masks);
     else if (target)
         memcpy(target, &p->labels[at], sizeof *p->labels);
     return VV_OK;
@@ -90,6 +96,7 @@ static void pool_free(pool *p)
     vv_dealloc(p->images);
     vv_dealloc(p->labels);
     vv_dealloc(p->boxes);
+    vv_dealloc(p->masks);
     vv_dealloc(p);
 }
 
@@ -143,12 +150,35 @@ static void fill_boxes(const pool *p, const vv_synthetic_opts *o, int64_t classe
     }
 }
 
+/* A board of 4 x 4 fields of classes, the first without; separable: pixels tell their class. */
+static void fill_masks(const pool *p, const vv_synthetic_opts *o, const vv_sample_spec *spec,
+                       bool train)
+{
+    const int64_t height = spec->input_shape[0], width = spec->input_shape[1];
+    const int64_t channels = spec->input_shape[2], classes = spec->classes;
+    for (int64_t i = 0; i < p->count; i++) {
+        vv_rng rng = vv_rng_at2((uint64_t)o->seed, train ? "synthetic masks" : "synthetic eval masks",
+                                0, (uint32_t)i);
+        int32_t *mask = p->masks + (size_t)i * p->pixels;
+        uint8_t *image = p->images + (size_t)i * p->bytes;
+        for (int64_t at = 0; at < height * width; at++) {
+            const int64_t field = 4 * (at / width * 4 / height) + at % width * 4 / width;
+            const int64_t class = field ? (i + field * 7 / 3) % classes : -1;
+            const double told = -3 + 6.0 * (double)class / (double)(classes > 1 ? classes - 1 : 1);
+            mask[at] = (int32_t)class;
+            for (int64_t k = 0; k < channels && o->kind == VV_SYNTHETIC_SEPARABLE; k++)
+                image[at * channels + k] = pixel(told + vv_rng_normal(&rng));
+        }
+    }
+}
+
 static int64_t either(int64_t given, int64_t real)
 {
     return given > 0 ? given : real;
 }
 
-static vv_status pool_new(pool **out, const vv_sample_spec *spec, int64_t count, int64_t boxes)
+static vv_status pool_new(pool **out, const vv_sample_spec *spec, int64_t count, int64_t boxes,
+                          bool masks)
 {
     vv_status status;
     pool *p = NULL;
@@ -168,6 +198,9 @@ static vv_status pool_new(pool **out, const vv_sample_spec *spec, int64_t count,
     VV_GO(vv_alloc_aligned(&p->images, total));
     VV_GO(vv_alloc_array(&p->labels, (size_t)count, sizeof *p->labels));
     p->box_bytes = (size_t)boxes * 6 * sizeof *p->boxes;
+    p->pixels = (size_t)(spec->input_shape[0] * spec->input_shape[1]);
+    if (masks)
+        VV_GO(vv_alloc_array(&p->masks, (size_t)count, p->pixels * sizeof *p->masks));
     if (boxes)
         VV_GO(vv_alloc_array(&p->boxes, (size_t)count, p->box_bytes));
     *out = p;
@@ -205,6 +238,8 @@ static vv_status synthetic_open(vv_dataset **out, const void *opts, const char *
         spec->std[c] = (float)(1 / SCALE);
     }
     if (o->boxes) {
+        if (o->masks)
+            VV_GO(vv_fail(VV_EINVAL, "data set synthetic: targets are boxes or masks, not both"));
         if (spec->classes < 2) {
             status = vv_fail(VV_EINVAL,
                              "data set synthetic: boxes need two classes, the background "
@@ -217,8 +252,16 @@ static vv_status synthetic_open(vv_dataset **out, const void *opts, const char *
         spec->target_shape[0] = o->boxes;
         spec->target_shape[1] = 6;
     }
-    VV_GO(pool_new(&p, spec, o->pool < dataset->count ? o->pool : dataset->count, o->boxes));
+    if (o->masks) {
+        spec->target_ndim = 2;
+        spec->target_shape[0] = spec->input_shape[0];
+        spec->target_shape[1] = spec->input_shape[1];
+    }
+    VV_GO(pool_new(&p, spec, o->pool < dataset->count ? o->pool : dataset->count, o->boxes,
+                   o->masks));
     fill(p, o, spec->classes, train);
+    if (o->masks)
+        fill_masks(p, o, spec, train);
     if (o->boxes)
         fill_boxes(p, o, spec->classes, train);
     dataset->self = p;

@@ -29,6 +29,7 @@ typedef struct vv_synthetic_opts {
     int64_t seq, vocabulary; /* of a text; 0 = as in `like` */
     int target;              /* vv_synthetic_target, of a text */
     int64_t boxes;           /* targets are boxes f32 [boxes,6]; 0 = a class */
+    bool masks;              /* targets are masks [H,W]: images only */
     bool segments;           /* texts are [2,seq]: ids, and segments 0 and 1 */
 } vv_synthetic_opts;
 

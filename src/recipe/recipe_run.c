@@ -37,7 +37,7 @@ static void text_settings(const vv_sample_spec *spec, int64_t count, vv_str *out
     vv_str_add(out, spec->input_ndim == 2 ? ",segments=true" : "");
 }
 
-/* The same for images with a class, or with boxes. */
+/* The same for images with a class, a mask or boxes. */
 static void image_settings(const vv_sample_spec *spec, int64_t count, vv_str *out)
 {
     const bool boxes = spec->target_ndim == 2 && spec->target_dtype == VV_F32;
@@ -46,6 +46,8 @@ static void image_settings(const vv_sample_spec *spec, int64_t count, vv_str *ou
                 (long long)spec->input_shape[2], (long long)spec->classes, (long long)count);
     if (boxes)
         vv_str_addf(out, ",boxes=%lld", (long long)spec->target_shape[0]);
+    else if (spec->target_ndim == 2)
+        vv_str_add(out, ",masks=true");
 }
 
 static vv_status synthetic_settings(const vvi_part *part, const char *split, vv_str *out)

@@ -1,0 +1,2 @@
+#include "vv_test.h"
+int main(void){return 0;}
