@@ -60,7 +60,8 @@ static void print_field(const vv_field *field)
 }
 
 static const char *const kinds[] = {"method",   "model",    "dataset", "optimizer",
-                                    "schedule", "callback", "logger",  "metric"};
+                                    "schedule", "callback", "logger",  "metric",
+                                    "loss"};
 
 /* By kind and name, or, kind NULL, by name alone. */
 static const vv_desc *find_desc(const char *kind, const char *name)

@@ -36,7 +36,7 @@ typedef struct vv_field {
 } vv_field;
 
 /* Head of every descriptor. `kind` is one of "method", "model", "dataset", "optimizer", "schedule",
-   "callback", "logger", "metric". */
+   "callback", "logger", "metric", "loss". */
 typedef struct vv_desc {
     const char *kind;
     const char *name;

@@ -8,7 +8,7 @@
 VV_BEGIN_DECLS
 
 /* Descriptor number i of a kind ("method", "model", "dataset", "optimizer", "schedule", "callback",
-   "logger", "metric"; a plural "s" is allowed), NULL past the end or for an unknown kind. */
+   "logger", "metric", "loss"; plurals are allowed), NULL past the end or for an unknown kind. */
 VV_API VV_BORROWED const vv_desc *vv_registry_at(const char *kind, int i);
 /* By name; VV_ENOTFOUND with the nearest name. */
 VV_API VV_MUST_USE vv_status vv_registry_find(VV_BORROWED const vv_desc **out, const char *kind,

@@ -20,6 +20,7 @@
 #include <vivace/image_files.h>
 #include <vivace/linalg.h>
 #include <vivace/loggers.h>
+#include <vivace/losses.h>
 #include <vivace/memory.h>
 #include <vivace/methods.h>
 #include <vivace/metrics.h>

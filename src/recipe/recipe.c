@@ -111,7 +111,7 @@ const vv_desc *vv_recipe_desc(const char *name)
 /* Names of sections, for the nearest-name search beside the top fields. */
 static const char *const sections[] = {"model",     "dataset",   "transform", "evaluators",
                                        "optimizer", "schedules", "methods",   "callbacks",
-                                       "loggers",   "profile"};
+                                       "loggers",   "profile", "loss"};
 enum { SECTIONS = sizeof sections / sizeof sections[0],
        TOP_FIELDS = sizeof top_fields / sizeof top_fields[0] - 1 };
 
@@ -430,6 +430,8 @@ static vv_status resolve(vv_recipe *r, const vvi_yaml *root)
     VV_TRY(read_top(r, root));
     VV_TRY(vvi_recipe_read_single(r, root, "model", "model", NULL, &r->model));
     VV_TRY(vvi_recipe_read_single(r, root, "dataset", "dataset", NULL, &r->dataset));
+    if (!is_empty(vvi_yaml_get(root, "loss")))
+        VV_TRY(vvi_recipe_read_single(r, root, "loss", "loss", NULL, &r->loss));
     VV_TRY(read_transform(r, root));
     VV_TRY(vvi_recipe_read_evaluators(r, root));
     VV_TRY(read_profile(r, root));
@@ -497,6 +499,7 @@ void vv_recipe_free(vv_recipe *r)
         vv_opts_fini(&vvi_recipe_top_desc, &r->top);
     vvi_part_fini(&r->model);
     vvi_part_fini(&r->dataset);
+    vvi_part_fini(&r->loss);
     vvi_part_fini(&r->optimizer);
     vvi_recipe_free_evaluators(r);
     free_parts(&r->schedules);

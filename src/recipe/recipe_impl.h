@@ -65,6 +65,7 @@ struct vv_recipe {
     bool top_ready;
     int64_t microbatch, memory_limit; /* the settings at the top, as numbers */
     vvi_part model, dataset, optimizer;
+    vvi_part loss; /* none: the model's own */
     vv_image_transform transform;
     bool profiled;
     vv_profile_opts profile;

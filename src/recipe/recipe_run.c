@@ -2,6 +2,7 @@
  * released in the reverse one. */
 #include <string.h>
 
+#include <vivace/losses.h>
 #include <vivace/memory.h>
 #include <vivace/prices.h>
 #include <vivace/run_db.h>
@@ -230,6 +231,14 @@ static vv_status build_model(const vv_recipe *r, const vv_run *run, vv_model **o
     if (status != VV_OK) {
         vv_model_free(model);
         return vv_fail_within(status, "%s", r->origin);
+    }
+    if (r->loss.desc) {
+        const vv_loss_desc *loss = (const vv_loss_desc *)(const void *)r->loss.desc;
+        vv_status status = vv_model_set_loss(model, loss, r->loss.opts);
+        if (status != VV_OK) {
+            vv_model_free(model);
+            return vv_fail_within(status, "%s", r->origin);
+        }
     }
     *out = model;
     return VV_OK;

@@ -109,6 +109,8 @@ vv_status vv_recipe_text(const vv_recipe *r, vv_str *out)
 {
     VV_TRY(add_fields(&vvi_recipe_top_desc, &r->top, "", out));
     VV_TRY(add_single("model", &r->model, out));
+    if (r->loss.desc)
+        VV_TRY(add_single("loss", &r->loss, out));
     VV_TRY(add_single("dataset", &r->dataset, out));
     vv_str_add(out, "transform:\n");
     VV_TRY(add_fields(&vvi_transform_desc, &r->transform, "  ", out));

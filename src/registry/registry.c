@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include <vivace/losses.h>
 #include <vivace/memory.h>
 
 #include "registry/registry_table.h"
@@ -26,6 +27,11 @@ static table metrics(void)
     return (table)(const void *)vv_metric_table();
 }
 
+static table losses(void)
+{
+    return (table)(const void *)vv_loss_table();
+}
+
 /* The table of a kind, singular or plural; *singular = the kind's name as sentences use it. */
 static table table_of(const char *kind, const char **singular)
 {
@@ -38,10 +44,13 @@ static table table_of(const char *kind, const char **singular)
         {"dataset", vvi_dataset_table, NULL},   {"callback", vvi_callback_table, NULL},
         {"logger", vvi_logger_table, NULL},     {"optimizer", NULL, optimizers},
         {"schedule", NULL, schedules},          {"metric", NULL, metrics},
+        {"loss", NULL, losses},
     };
     *singular = "";
     size_t length = kind ? strlen(kind) : 0;
-    if (length > 1 && kind[length - 1] == 's')
+    if (length > 4 && strcmp(kind + length - 4, "sses") == 0)
+        length -= 2; /* losses */
+    else if (length > 1 && kind[length - 1] == 's' && kind[length - 2] != 's')
         length--;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strlen(kinds[i].name) == length && strncmp(kinds[i].name, kind, length) == 0) {
@@ -74,7 +83,7 @@ vv_status vv_registry_find(const vv_desc **out, const char *kind, const char *na
         return vv_fail(
             VV_EINVAL,
             "'%s' is not a kind of thing; kinds are methods, models, datasets, optimizers, "
-            "schedules, callbacks, loggers, metrics",
+            "schedules, callbacks, loggers, metrics, losses",
             kind ? kind : "");
     if (!name)
         return vv_fail(VV_EINVAL, "%s: no name was given", singular);

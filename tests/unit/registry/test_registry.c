@@ -9,19 +9,21 @@
 #include <vivace/registry.h>
 
 static const char *const kinds[] = {"method",   "model",    "dataset", "optimizer",
-                                    "schedule", "callback", "logger",  "metric"};
+                                    "schedule", "callback", "logger",  "metric",
+                                    "loss"};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static void lists_every_kind(void **state)
 {
     (void)state;
     static const char *const known[KINDS] = {"label_smoothing", "mlp",        "synthetic", "sgd",
-                                             "cosine_decay",    "lr_monitor", "jsonl",     "miou"};
+                                             "cosine_decay",    "lr_monitor", "jsonl",     "miou",
+                                             "ce_dice"};
     for (int k = 0; k < KINDS; k++) {
         char plural[32];
         const vv_desc *desc, *other;
         int count = 0;
-        snprintf(plural, sizeof plural, "%ss", kinds[k]);
+        snprintf(plural, sizeof plural, "%s%s", kinds[k], strcmp(kinds[k], "loss") ? "s" : "es");
         for (; (desc = vv_registry_at(kinds[k], count)); count++) {
             assert_string_equal(desc->kind, kinds[k]);
             assert_ptr_equal(vv_registry_at(plural, count), desc);
@@ -69,7 +71,7 @@ static void tells_the_nearest_name(void **state)
         char sentence[256];
         snprintf(sentence, sizeof sentence,
                  "'%s' is not a kind of thing; kinds are methods, models, datasets, optimizers, "
-                 "schedules, callbacks, loggers, metrics", unknown[i]);
+                 "schedules, callbacks, loggers, metrics, losses", unknown[i]);
         assert_fails(vv_registry_find(&desc, unknown[i], "mlp"), VV_EINVAL);
         assert_string_equal(vv_error(), sentence);
     }
