@@ -31,6 +31,11 @@ typedef struct vv_sample_spec {
    must have 1 or 3 channels. */
 VV_API VV_MUST_USE vv_status vv_sample_spec_check_image(const vv_sample_spec *spec,
                                                         bool grey_or_rgb);
+/* True for masks and boxes: targets that tell where something is, so that what moves an image's
+   pixels must move them too. */
+VV_API bool vv_sample_spec_is_placed(const vv_sample_spec *spec);
+/* VV_EINVAL with a sentence for those. */
+VV_API VV_MUST_USE vv_status vv_sample_spec_check_movable(const vv_sample_spec *spec);
 
 /* ---- ext: what a data set is ---- */
 /* One change of one sample. */

@@ -101,6 +101,7 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
         return vv_str_status(line);
     }
     VV_TRY(vv_sample_spec_check_image(&state->input_spec, true));
+    VV_TRY(vv_sample_spec_check_movable(&state->input_spec));
     vv_str_addf(line, "mixes each image with %lld chain%s of ", (long long)o->width,
                 o->width == 1 ? "" : "s");
     if (o->depth > 0)

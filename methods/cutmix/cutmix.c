@@ -47,15 +47,33 @@ void vv_cutmix_draw(vv_rng *rng, const vv_cutmix_opts *opts, int64_t rows, int64
     vv_rng_permutation(rng, partner, rows);
 }
 
+static bool is_mask(const vv_tensor *input, const vv_tensor *target)
+{
+    return target->ndim == 3 && target->shape[1] == input->shape[1] &&
+           target->shape[2] == input->shape[2];
+}
+
+/* The rectangle's rows of another item, where items are `width` pixels a row. */
+static void paste(char *to, const char *from, const vv_cutmix_box *box, int64_t width, size_t pixel)
+{
+    for (int64_t y = box->top; y < box->bottom; y++) {
+        const size_t at = (size_t)(y * width + box->left) * pixel;
+
+        memcpy(to + at, from + at, (size_t)(box->right - box->left) * pixel);
+    }
+}
+
 static vv_status check(const vv_tensor *input, const vv_tensor *target, const int64_t *partner,
                        const vv_cutmix_box *box)
 {
     if (input->ndim != 4)
         return vv_fail(VV_ESHAPE, "cutmix: input has %d axes; images [N,H,W,C] are needed",
                        input->ndim);
-    if (target->ndim < 1 || target->ndim > 2 || target->shape[0] != input->shape[0])
-        return vv_fail(VV_ESHAPE, "cutmix: %lld images need as many targets, [N] or [N,K]",
-                       (long long)input->shape[0]);
+    if (target->ndim < 1 || target->shape[0] != input->shape[0] ||
+        (target->ndim > 2 && !is_mask(input, target)))
+        return vv_fail(VV_ESHAPE,
+                       "cutmix: %lld images need as many targets, [N], [N,K] or masks of their "
+                       "size [N,H,W]", (long long)input->shape[0]);
     if (box->top < 0 || box->left < 0 || box->top > box->bottom || box->left > box->right ||
         box->bottom > input->shape[1] || box->right > input->shape[2])
         return vv_fail(VV_EINVAL,
@@ -87,19 +105,22 @@ vv_status vv_cutmix_batch(vv_tensor **mixed, vv_tensor **mix_target, double *wei
     const size_t label = rows ? target->bytes / (size_t)rows : 0;
     char *to = (*mixed)->data, *to_target = (*mix_target)->data;
     const char *from = input->data, *from_target = target->data;
+    const bool masks = is_mask(input, target);
     if (input->bytes)
         memcpy(to, from, input->bytes);
+    if (masks && target->bytes)
+        memcpy(to_target, from_target, target->bytes);
     for (int64_t i = 0; i < rows; i++) {
         const size_t own = (size_t)i, other = (size_t)partner[i];
-        for (int64_t y = box.top; y < box.bottom; y++) {
-            const size_t at = (size_t)(y * width + box.left) * pixel;
-            memcpy(to + own * image + at, from + other * image + at,
-                   (size_t)(box.right - box.left) * pixel);
-        }
-        memcpy(to_target + own * label, from_target + other * label, label);
+        paste(to + own * image, from + other * image, &box, width, pixel);
+        if (masks)
+            paste(to_target + own * label, from_target + other * label, &box, width,
+                  vv_dtype_size(target->dtype));
+        else
+            memcpy(to_target + own * label, from_target + other * label, label);
     }
     const int64_t area = (box.bottom - box.top) * (box.right - box.left);
-    *weight = height * width > 0 ? (double)area / (double)(height * width) : 0.0;
+    *weight = height * width > 0 && !masks ? (double)area / (double)(height * width) : 0.0;
     return VV_OK;
 }
 
@@ -128,13 +149,20 @@ static vv_status mix(vv_method *method, vv_state *state)
         return VV_OK;
     VV_TRY(vv_cutmix_batch(&self->mixed, &self->target, &weight, batch->input, batch->target,
                            self->partner, box));
+    method->effect++;
+    if (is_mask(batch->input, batch->target)) { /* each pixel has its own target: nothing to mix */
+        vv_tensor_free(batch->input);
+        batch->input = vv_tensor_keep(self->mixed);
+        vv_tensor_free(batch->target);
+        batch->target = vv_tensor_keep(self->target);
+        return VV_OK;
+    }
     VV_TRY(vv_tensor_reuse(&self->weight, VV_F32, 1, &batch->count));
     vv_tensor_fill(self->weight, weight);
     vv_tensor_free(batch->input);
     batch->input = vv_tensor_keep(self->mixed);
     batch->mix_target = vv_tensor_keep(self->target);
     batch->mix_weight = vv_tensor_keep(self->weight);
-    method->effect++;
     return VV_OK;
 }
 

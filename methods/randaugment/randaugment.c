@@ -48,6 +48,7 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
         return vv_str_status(line);
     }
     VV_TRY(vv_sample_spec_check_image(&state->input_spec, true));
+    VV_TRY(vv_sample_spec_check_movable(&state->input_spec));
     vv_str_addf(line, "changes each image %lld time%s by one of %s changes, strength up to %g",
                 (long long)o->depth, o->depth == 1 ? "" : "s", sets[o->augmentation_set],
                 o->severity);

@@ -201,6 +201,20 @@ out:
     return status;
 }
 
+bool vv_sample_spec_is_placed(const vv_sample_spec *spec)
+{
+    return spec->input_ndim == 3 && spec->target_ndim == 2;
+}
+
+vv_status vv_sample_spec_check_movable(const vv_sample_spec *spec)
+{
+    if (!vv_sample_spec_is_placed(spec))
+        return VV_OK;
+    return vv_fail(VV_EINVAL, "moves the pixels of images, and their %s would stay where they are; "
+                              "the data set's own settings move both",
+                   vv_dtype_is_float(spec->target_dtype) ? "boxes" : "masks");
+}
+
 vv_status vv_sample_spec_check_image(const vv_sample_spec *spec, bool grey_or_rgb)
 {
     const bool image = spec->input_ndim == 3 && spec->input_dtype == VV_U8;

@@ -59,6 +59,11 @@ static vv_status init_samples(vv_loader *loader)
     VV_TRY(sample_bytes(&loader->target_bytes, spec->target_dtype, spec->target_ndim,
                         spec->target_shape));
     loader->images = spec->input_dtype == VV_U8 && spec->input_ndim == 3;
+    if (loader->images && vv_sample_spec_is_placed(spec) &&
+        (loader->opts.transform.flip || loader->opts.transform.crop_pad ||
+         loader->opts.transform.translate))
+        return vv_fail_within(vv_sample_spec_check_movable(spec),
+                              "transform: crop_pad, translate or flip");
     if (loader->images)
         VV_TRY(vvi_transform_init(&loader->transform, spec, &loader->opts.transform,
                                   loader->opts.seed));

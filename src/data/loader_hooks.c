@@ -65,6 +65,8 @@ vv_status vv_loader_set_augment(vv_loader *loader, const char *name, vv_augment_
 vv_status vv_loader_set_alternating_flip(vv_loader *loader, bool on)
 {
     VV_TRY(need_images(loader, "alternating flip"));
+    if (on)
+        VV_TRY(vv_sample_spec_check_movable(&loader->dataset->spec));
     quiet(loader);
     loader->transform.alternate = on;
     return VV_OK;
