@@ -28,7 +28,9 @@ static void make_dirs(const char *path)
 {
     char part[256];
 
-    for (const char *slash = strchr(path + strlen(root), '/'); slash; slash = strchr(slash + 1, '/')) {
+    const char *slash = path + strlen(root);
+
+    while ((slash = strchr(slash + 1, '/'))) {
         snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
         mkdir(part, 0777);
     }
@@ -51,7 +53,8 @@ static void write_text(const char *name, const char *text)
 static void write_pair(const char *image, const char *mask, int64_t height, int64_t width,
                        int64_t side, int classes, int first, int seed)
 {
-    uint8_t *pixels = calloc((size_t)(height * width), 3), *numbers = calloc((size_t)height, (size_t)width);
+    uint8_t *pixels = calloc((size_t)(height * width), 3);
+    uint8_t *numbers = calloc((size_t)height, (size_t)width);
 
     for (int64_t i = 0; i < height * width; i++) {
         const int64_t field = i / width / side * 7 + i % width / side;
@@ -69,7 +72,8 @@ static void write_pair(const char *image, const char *mask, int64_t height, int6
     free(numbers);
 }
 
-static vv_status open_set(vv_dataset **out, const char *dir, const char *settings, const char *split)
+static vv_status open_set(vv_dataset **out, const char *dir, const char *settings,
+                          const char *split)
 {
     const vv_desc *desc = &vv_dataset_segmentation_folder.desc;
     vv_segmentation_folder_opts opts;
@@ -104,10 +108,12 @@ static void layouts(void **state)
         {"plain", {"plain/train/images/a.png", "plain/train/images/b.png", "plain/val/images/c.png"},
          {"plain/train/masks/a.png", "plain/train/masks/b.png", "plain/val/masks/c.png"},
          "classes=4", 0, 2},
-        {"camvid", {"camvid/images/train/a.png", "camvid/images/train/b.png", "camvid/images/val/c.png"},
+        {"camvid", {"camvid/images/train/a.png", "camvid/images/train/b.png",
+                    "camvid/images/val/c.png"},
          {"camvid/labels/train/a_L.png", "camvid/labels/train/b_L.png", "camvid/labels/val/c_L.png"},
          "classes=4", 0, 2},
-        {"ade", {"ade/images/training/x.png", "ade/images/training/y.png", "ade/images/validation/z.png"},
+        {"ade", {"ade/images/training/x.png", "ade/images/training/y.png",
+                 "ade/images/validation/z.png"},
          {"ade/annotations/training/x.png", "ade/annotations/training/y.png",
           "ade/annotations/validation/z.png"}, "classes=4", 1, 2},
         {"pets", {"pets/images/cat_1.jpg", "pets/images/cat_2.jpg", "pets/images/dog_1.jpg"},
@@ -415,7 +421,8 @@ static void no_memory(void **state)
             status = set->type->draw(set, &call, pixels, mask);
         vv_memory_fail_at(0);
         done = status == VV_OK;
-        if (!done && status != VV_ENOMEM && !strstr(vv_error(), "memory")) /* libpng tells in its own words */
+        /* libpng tells in words of its own. */
+        if (!done && status != VV_ENOMEM && !strstr(vv_error(), "memory"))
             fail_msg("allocation %d: %s", (int)nth, vv_error());
         vv_dataset_free(set);
         vv_opts_fini(desc, &opts);

@@ -157,8 +157,8 @@ static void fill_masks(const pool *p, const vv_synthetic_opts *o, const vv_sampl
     const int64_t height = spec->input_shape[0], width = spec->input_shape[1];
     const int64_t channels = spec->input_shape[2], classes = spec->classes;
     for (int64_t i = 0; i < p->count; i++) {
-        vv_rng rng = vv_rng_at2((uint64_t)o->seed, train ? "synthetic masks" : "synthetic eval masks",
-                                0, (uint32_t)i);
+        const char *stream = train ? "synthetic masks" : "synthetic eval masks";
+        vv_rng rng = vv_rng_at2((uint64_t)o->seed, stream, 0, (uint32_t)i);
         int32_t *mask = p->masks + (size_t)i * p->pixels;
         uint8_t *image = p->images + (size_t)i * p->bytes;
         for (int64_t at = 0; at < height * width; at++) {

@@ -27,8 +27,8 @@ typedef struct vv_loss_desc {
 } vv_loss_desc;
 
 /* The model's loss from now on, with a copy of opts (NULL = defaults). VV_EINVAL with a sentence if
-   the model does not give classes or the weights are not as many. */
-VV_API VV_MUST_USE vv_status vv_model_set_loss(vv_model *model, const vv_loss_desc *desc,
+   the model does not give classes, has a loss of its own, or the weights are not as many. */
+VV_API VV_MUST_USE vv_status vv_model_use_loss(vv_model *model, const vv_loss_desc *desc,
                                                const void *opts);
 VV_API VV_BORROWED const vv_loss_desc *const *vv_loss_table(void); /* NULL-ended */
 
@@ -50,8 +50,6 @@ VV_API vv_node *vv_focal_loss(vv_node *logits, vv_node *target, vv_node *class_w
    -> f32 [N,...]. */
 VV_API vv_node *vv_sigmoid_focal_loss(vv_node *logits, vv_node *target, double alpha,
                                       double gamma);
-/* Sum over classes of the binary cross-entropy -> f32 [N,...]. */
-VV_API vv_node *vv_binary_cross_entropy(vv_node *logits, vv_node *target);
 
 VV_END_DECLS
 

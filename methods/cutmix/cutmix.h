@@ -29,10 +29,10 @@ VV_API void vv_cutmix_draw(vv_rng *rng, const vv_cutmix_opts *opts, int64_t rows
                            int64_t width, int64_t *partner, vv_cutmix_box *box);
 
 /* *mixed image i = input image i, inside the box input image partner[i]; *mix_target row i = target
-   row partner[i]; *weight = box area / image area, the partner's share of the loss. input: any
-   dtype [N,H,W,C]; target [N] or [N,K]; both are only looked at. Masks [N,H,W] are cut like their
-   images: *mix_target is then the target of *mixed, and *weight 0. *mixed and *mix_target: NULL or a
-   result of an earlier call, which is used again if nobody else holds it. */
+   row partner[i]; *weight = box area / image area, the partner's share of the loss. Masks [N,H,W]
+   are cut like their images: *mix_target is then the target of *mixed, and *weight 0. input: any
+   dtype [N,H,W,C]; target [N], [N,K] or masks; both are only looked at. *mixed and *mix_target:
+   NULL or a result of an earlier call, which is used again if nobody else holds it. */
 VV_API VV_MUST_USE vv_status vv_cutmix_batch(vv_tensor **mixed, vv_tensor **mix_target,
                                              double *weight, const vv_tensor *input,
                                              const vv_tensor *target, const int64_t *partner,

@@ -317,7 +317,8 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
                        "resize_targets needs targets with a height and a width; these have "
                        "%d axes; set it to false",
                        data->target_ndim);
-    const bool placed = vv_sample_spec_is_placed(data), boxes = placed && data->target_dtype == VV_F32;
+    const bool placed = vv_sample_spec_is_placed(data);
+    const bool boxes = placed && data->target_dtype == VV_F32;
     if (placed && !boxes && !o->resize_targets)
         return vv_fail(VV_EINVAL, "the targets are masks; set resize_targets to true");
     if (boxes && (o->resize_targets || o->mode == VV_RESIZING_CROP))

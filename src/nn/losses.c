@@ -1,4 +1,5 @@
-/* losses.c - losses by name: binary cross-entropy, Dice, cross-entropy with Dice, focal. */
+/* losses.c - losses by name: Dice, cross-entropy with Dice, focal; binary cross-entropy is beside
+ * this file. */
 #include <vivace/losses.h>
 
 #include <stdlib.h>
@@ -124,24 +125,12 @@ vv_node *vv_sigmoid_focal_loss(vv_node *logits, vv_node *target, double alpha, d
     return as_items(sum_last(vv_mul(loss, has_class(y))), logits);
 }
 
-vv_node *vv_binary_cross_entropy(vv_node *logits, vv_node *target)
-{
-    vv_node *x = flat(logits), *y = flat(target);
-
-    return as_items(sum_last(vv_mul(vv_bce_with_logits(x, y, NULL), has_class(y))), logits);
-}
-
 /* ---- as losses of models ---- */
 
 static vv_node *weights_node(const vv_model *model, vv_node *output)
 {
     return output && model->class_weights ? vv_leaf(vv_node_graph(output), model->class_weights)
                                           : NULL;
-}
-
-static vv_node *bce_items(const vv_model *model, vv_node *output, vv_node *target)
-{
-    return vv_binary_cross_entropy(output, vv_model_dense_target(model, output, target));
 }
 
 static vv_node *focal_items(const vv_model *model, vv_node *output, vv_node *target)
@@ -211,7 +200,6 @@ static int64_t count_images(const vv_model *model, const vv_tensor *target)
     return count;
 }
 
-static const vv_loss_class bce_class = {.name = "binary_cross_entropy", .items = bce_items};
 static const vv_loss_class focal_class = {.name = "focal", .items = focal_items};
 static const vv_loss_class sigmoid_focal_class = {.name = "sigmoid_focal",
                                                   .items = sigmoid_focal_items};
@@ -228,13 +216,14 @@ static const vv_loss_class ce_dice_class = {
 #define DICE                                                                                     \
     {"smooth", "Added above and below the Dice fraction", VV_FIELD_FLOAT, AT(smooth), "1e-5", 0, \
      1e6, NULL},                                                                                 \
-        {"background", "Dice counts class 0", VV_FIELD_BOOL, AT(background), "true", 0, 0, NULL}, \
+        {"background", "Dice counts class 0", VV_FIELD_BOOL, AT(background), "true", 0, 0,     \
+         NULL},                                                                                  \
         {"absent", "Dice counts classes that an image does not have", VV_FIELD_BOOL, AT(absent), \
          "false", 0, 0, NULL}
 #define GAMMA {"gamma", "How much less what is right already counts; 0 = not", VV_FIELD_FLOAT, \
                AT(gamma), "2", 0, 20, NULL}
 #define END {.name = NULL}
-static const vv_field ce_fields[] = {WEIGHTS, END}, bce_fields[] = {END}, dice_fields[] = {DICE, END},
+static const vv_field ce_fields[] = {WEIGHTS, END}, dice_fields[] = {DICE, END},
                       focal_fields[] = {GAMMA, WEIGHTS, END};
 static const vv_field sigmoid_focal_fields[] = {
     GAMMA,
@@ -256,7 +245,8 @@ ROW(cross_entropy, "Cross-entropy of each item, with weights of classes.", "", c
 ROW(binary_cross_entropy,
     "Each class for itself: sum over classes of the binary cross-entropy. Start with the "
     "initializer linear_log_constant_bias.",
-    "Wightman et al., ResNet strikes back, arXiv 2110.00476", bce_fields, &bce_class, false);
+    "Wightman et al., ResNet strikes back, arXiv 2110.00476", ce_fields,
+    &vv_binary_cross_entropy_class, true);
 ROW(dice, "One minus the Dice coefficient of each image, a mean over its classes.",
     "Milletari et al., V-Net, arXiv 1606.04797", dice_fields, &dice_class, false);
 ROW(ce_dice, "Cross-entropy of an image's pixels plus its Dice loss, weighted.",
@@ -277,6 +267,14 @@ static const vv_loss_desc *const table[] = {
 const vv_loss_desc *const *vv_loss_table(void)
 {
     return table;
+}
+
+static bool is_listed(const vv_loss_class *type)
+{
+    for (int i = 0; table[i]; i++)
+        if (table[i]->type == type)
+            return true;
+    return false;
 }
 
 /* "a,b,c" into a tensor of `classes` weights. */
@@ -331,7 +329,7 @@ static vv_status set_loss(vv_model *model, const vv_loss_desc *desc, const vv_cl
     return VV_OK;
 }
 
-vv_status vv_model_set_loss(vv_model *model, const vv_loss_desc *desc, const void *opts)
+vv_status vv_model_use_loss(vv_model *model, const vv_loss_desc *desc, const void *opts)
 {
     vv_class_loss_opts own = {0};
     vv_status status;
@@ -341,6 +339,9 @@ vv_status vv_model_set_loss(vv_model *model, const vv_loss_desc *desc, const voi
                        desc->desc.name, model->name ? model->name : "this model",
                        model->task == VV_TASK_DETECT ? "boxes and has a loss of its own"
                                                      : "numbers");
+    if (model->loss && !is_listed(model->loss))
+        return vv_fail(VV_EINVAL, "the model %s has a loss of its own (%s), and takes no other",
+                       model->name ? model->name : "(unnamed)", model->loss->name);
     VV_TRY(opts ? vv_opts_copy(&desc->desc, &own, opts) : vv_opts_init(&desc->desc, &own));
     status = vv_fail_within(set_loss(model, desc, &own), "loss %s", desc->desc.name);
     vv_opts_fini(&desc->desc, &own);

@@ -14,7 +14,6 @@ static const char *const recompute_names[] = {"off", "auto", "full", NULL};
 static const char *const backend_names[] = {"auto", "cpu", "ref", NULL};
 static const char *const better_names[] = {"auto", "min", "max", NULL};
 static const char *const compress_names[] = {"none", "zstd", NULL};
-const char *const vvi_loss_names[] = {"auto", "cross_entropy", "binary_cross_entropy", NULL};
 static const vv_field top_fields[] = {
     {.name = "name", .help = "name of the run", .type = VV_FIELD_STRING, .offset = TOP(name), .fallback = ""},
     {.name = "seed", .help = "seed of everything random", .type = VV_FIELD_INT, .offset = TOP(seed), .fallback = "17", .min = 0, .max = 4294967295.0},
@@ -28,7 +27,6 @@ static const vv_field top_fields[] = {
     {.name = "recompute", .help = "activations computed again instead of kept: auto = where a step does not fit, full = the least memory", .type = VV_FIELD_CHOICE, .offset = TOP(recompute), .fallback = "auto", .choices = recompute_names},
     {.name = "backend", .help = "kernels to use", .type = VV_FIELD_CHOICE, .offset = TOP(backend), .fallback = "auto", .choices = backend_names},
     {.name = "initializers", .help = "weight initialisers, in order, comma-separated", .type = VV_FIELD_STRING, .offset = TOP(initializers), .fallback = ""},
-    {.name = "loss", .help = "what is minimised; auto = the model's: cross_entropy for classes", .type = VV_FIELD_CHOICE, .offset = TOP(loss), .fallback = "auto", .choices = vvi_loss_names},
     {.name = "scale_schedule_ratio", .help = "stretches duration and schedules", .type = VV_FIELD_FLOAT, .offset = TOP(scale_schedule_ratio), .fallback = "1", .min = 1e-6, .max = 1e6},
     {.name = "grad_clip_norm", .help = "largest global gradient norm; 0 = no clipping", .type = VV_FIELD_FLOAT, .offset = TOP(grad_clip_norm), .fallback = "0", .min = 0, .max = 1e30},
     {.name = "eval_interval", .help = "time between evaluations; 0ep = only at the end, none = never", .type = VV_FIELD_TIME, .offset = TOP(eval_interval), .fallback = "1ep"},
@@ -430,7 +428,8 @@ static vv_status resolve(vv_recipe *r, const vvi_yaml *root)
     VV_TRY(read_top(r, root));
     VV_TRY(vvi_recipe_read_single(r, root, "model", "model", NULL, &r->model));
     VV_TRY(vvi_recipe_read_single(r, root, "dataset", "dataset", NULL, &r->dataset));
-    if (!is_empty(vvi_yaml_get(root, "loss")))
+    const vvi_yaml *loss = vvi_yaml_get(root, "loss");
+    if (!is_empty(loss) && !is_word(loss, "auto", "none")) /* else the model's own */
         VV_TRY(vvi_recipe_read_single(r, root, "loss", "loss", NULL, &r->loss));
     VV_TRY(read_transform(r, root));
     VV_TRY(vvi_recipe_read_evaluators(r, root));

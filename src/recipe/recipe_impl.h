@@ -16,7 +16,6 @@ typedef struct vvi_recipe_top {
     vv_time max_duration, iteration_length, eval_interval, save_interval;
     double scale_schedule_ratio, grad_clip_norm, usd_per_hour, deadline;
     int precision; /* vv_precision */
-    int loss;      /* of vvi_loss_names */
     int recompute; /* vv_recompute */
     int backend;   /* 0 = auto, 1 = cpu, 2 = ref */
     bool drop_last, allow_no_effect;
@@ -29,7 +28,6 @@ typedef struct vvi_recipe_top {
     bool save_weights_only, save_overwrite, autoresume, load_weights_only, load_strict;
     bool load_new_head;
 } vvi_recipe_top;
-extern const char *const vvi_loss_names[];
 extern const vv_desc vvi_recipe_top_desc;
 extern const vv_desc vvi_transform_desc; /* of a vv_image_transform */
 extern const vv_desc vvi_profile_desc;   /* of a vv_profile_opts */

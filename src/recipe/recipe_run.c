@@ -224,21 +224,13 @@ static vv_status build_model(const vv_recipe *r, const vv_run *run, vv_model **o
                        r->origin, desc->desc.name);
     VV_TRY(
         vv_model_build(&model, desc, r->model.opts, &run->train_set->spec, (uint64_t)r->top.seed));
-    vv_status status = vv_fail_within(vv_model_set_loss(model, vvi_loss_names[r->top.loss]),
-                                      "loss");
+    const vv_loss_desc *loss = (const vv_loss_desc *)(const void *)r->loss.desc;
+    vv_status status = loss ? vv_model_use_loss(model, loss, r->loss.opts) : VV_OK;
     if (status == VV_OK && r->top.initializers[0])
         status = vv_module_init(model->net, r->top.initializers, (uint64_t)r->top.seed);
     if (status != VV_OK) {
         vv_model_free(model);
         return vv_fail_within(status, "%s", r->origin);
-    }
-    if (r->loss.desc) {
-        const vv_loss_desc *loss = (const vv_loss_desc *)(const void *)r->loss.desc;
-        vv_status status = vv_model_set_loss(model, loss, r->loss.opts);
-        if (status != VV_OK) {
-            vv_model_free(model);
-            return vv_fail_within(status, "%s", r->origin);
-        }
     }
     *out = model;
     return VV_OK;

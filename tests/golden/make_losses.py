@@ -1,6 +1,6 @@
 """Losses of classes by PyTorch in double, for test_losses.c.
 
-    python3 make_losses.py > losses_golden.h
+    python3 make_losses.py | fold -s -w 99 | sed 's/ *$//' > losses_golden.h
 
 Inputs are a formula that script and test share. Needs torch and torchvision."""
 import torch

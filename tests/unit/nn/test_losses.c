@@ -57,8 +57,9 @@ static void set_loss(vv_model *model, const char *name, const char *settings)
     vv_class_loss_opts opts;
     char rest[128];
 
-    snprintf(rest, sizeof rest, "%.*s", (int)(weights ? weights - settings : (long)strlen(settings)),
-             settings);
+    const int length = (int)(weights ? (size_t)(weights - settings) : strlen(settings));
+
+    snprintf(rest, sizeof rest, "%.*s", length, settings);
     if (rest[0] && rest[strlen(rest) - 1] == ',')
         rest[strlen(rest) - 1] = '\0';
     assert_ok(vv_opts_init(&desc->desc, &opts));
@@ -66,7 +67,7 @@ static void set_loss(vv_model *model, const char *name, const char *settings)
         assert_ok(vv_opts_set_all(&desc->desc, &opts, rest));
     if (weights)
         assert_ok(vv_opts_set(&desc->desc, &opts, "class_weights", strchr(weights, '=') + 1));
-    assert_ok(vv_model_set_loss(model, desc, &opts));
+    assert_ok(vv_model_use_loss(model, desc, &opts));
     vv_opts_fini(&desc->desc, &opts);
 }
 
@@ -179,19 +180,19 @@ static void what_is_wrong_is_told(void **state)
     assert_ok(vv_opts_init(&desc->desc, &opts));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_ok(vv_opts_set(&desc->desc, &opts, "class_weights", bad[i]));
-        assert_fails(vv_model_set_loss(r.model, desc, &opts), VV_EINVAL);
+        assert_fails(vv_model_use_loss(r.model, desc, &opts), VV_EINVAL);
         assert_says("class_weights");
     }
     assert_null(r.model->loss); /* a failure changes nothing */
     vv_opts_fini(&desc->desc, &opts);
     assert_ok(vv_identity_new(&net));
     assert_ok(vv_regressor_new(&numbers, net));
-    assert_fails(vv_model_set_loss(numbers, desc, NULL), VV_EINVAL);
+    assert_fails(vv_model_use_loss(numbers, desc, NULL), VV_EINVAL);
     assert_says("numbers");
     vv_model_free(numbers);
     for (uint64_t nth = 1; nth < 100; nth++) {
         vv_memory_fail_at(nth);
-        const vv_status status = vv_model_set_loss(r.model, desc, NULL);
+        const vv_status status = vv_model_use_loss(r.model, desc, NULL);
 
         vv_memory_fail_at(0);
         if (status == VV_OK)
