@@ -275,10 +275,11 @@ static void shares_and_flips(void **state)
     assert_ok(vv_png_write(at("share/train/images/a.png"), image, 48, 48, 3));
     assert_ok(vv_png_write(at("share/train/masks/a.png"), mask, 48, 48, 1));
     for (int share = 0; share < 2; share++) {
-        assert_ok(open_set(&set, "share", share ? "classes=2,height=24,width=24,min_scale=1,"
-                                                  "max_scale=1,distort=false,max_share=0.75"
-                                                : "classes=2,height=24,width=24,min_scale=1,"
-                                                  "max_scale=1,distort=false,max_share=1", "train"));
+        char settings[128];
+
+        snprintf(settings, sizeof settings, "classes=2,height=24,width=24,min_scale=1,max_scale=1,"
+                                            "distort=false,max_share=%s", share ? "0.75" : "1");
+        assert_ok(open_set(&set, "share", settings, "train"));
         for (int64_t draw = 0; draw < 200; draw++) {
             vv_augment_call call = call_at(draw, 0);
             int ones = 0;

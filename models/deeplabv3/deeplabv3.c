@@ -426,4 +426,5 @@ const vv_model_desc vv_model_deeplabv3 = {
              .fields = fields,
              .opts_size = sizeof(vv_deeplabv3_opts)},
     .build = build,
+    .typical = "image=512,classes=150",
 };

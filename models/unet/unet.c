@@ -269,4 +269,5 @@ const vv_model_desc vv_model_unet = {
              .fields = fields,
              .opts_size = sizeof(vv_unet_opts)},
     .build = build,
+    .typical = "image=192x160,channels=4,classes=4",
 };
