@@ -198,6 +198,39 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t 
     return stopped(arg);
 }
 
+/* S3 wants the checksum of what a request carries, here nothing, among what is signed; libcurl adds
+   it by itself only in later versions. */
+static vv_status sign(const transfer *t, struct curl_slist **list)
+{
+#if LIBCURL_VERSION_NUM >= 0x074b00
+    static const char nothing[] = "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb924"
+                                  "27ae41e4649b934ca495991b7852b855";
+    const vvi_remote_address *address = &t->remote->address;
+    vv_str token = {0};
+    vv_status status = VV_OK;
+    curl_easy_setopt(t->curl, CURLOPT_AWS_SIGV4, address->sign);
+    curl_easy_setopt(t->curl, CURLOPT_USERPWD, address->keys);
+    *list = curl_slist_append(NULL, nothing);
+    if (address->token) {
+        vv_str_addf(&token, "x-amz-security-token: %s", address->token);
+        status = vv_str_status(&token);
+        struct curl_slist *both = curl_slist_append(*list, vv_str_text(&token));
+        if (!both)
+            curl_slist_free_all(*list);
+        *list = both;
+    }
+    vv_str_fini(&token);
+    if (status == VV_OK && !*list)
+        status = vv_fail(VV_ENOMEM, "out of memory while fetching");
+    curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, *list);
+    return status;
+#else
+    (void)t, (void)list;
+    return vv_fail(VV_EUNSUPPORTED, "this build's libcurl cannot sign requests for S3; 7.75 and "
+                                    "later can");
+#endif
+}
+
 static vv_status set_options(transfer *t, const char *url, char *reason, struct curl_slist **list)
 {
     const vvi_remote_address *address = &t->remote->address;
@@ -229,26 +262,7 @@ static vv_status set_options(transfer *t, const char *url, char *reason, struct 
     curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, t);
-    if (address->sign) {
-#if LIBCURL_VERSION_NUM >= 0x074b00
-        curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, address->sign);
-        curl_easy_setopt(curl, CURLOPT_USERPWD, address->keys);
-#else
-        return vv_fail(VV_EUNSUPPORTED, "this build's libcurl cannot sign requests for S3; 7.75 "
-                                        "and later can");
-#endif
-    }
-    if (address->token) {
-        vv_str header = {0};
-        vv_str_addf(&header, "x-amz-security-token: %s", address->token);
-        vv_status status = vv_str_status(&header);
-        if (status == VV_OK && !(*list = curl_slist_append(NULL, vv_str_text(&header))))
-            status = vv_fail(VV_ENOMEM, "out of memory while fetching");
-        vv_str_fini(&header);
-        VV_TRY(status);
-        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, *list);
-    }
-    return VV_OK;
+    return address->sign ? sign(t, list) : VV_OK;
 }
 
 /* ---- one try ---- */
