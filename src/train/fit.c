@@ -1,5 +1,6 @@
 /* fit.c - the training loop: the clock goes round and events fire (spec: trainer.md 5). */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/file.h"
 #include "profile.h"
@@ -192,22 +193,38 @@ static vv_status end_spans(vv_trainer *t, bool no_more_batches)
     return vvi_iteration_ends(t->iteration_length, &s->time) ? end_iteration(t) : VV_OK;
 }
 
+/* A batch could not be had (a disk, a server): what was trained since the last checkpoint is saved,
+   so that the same command goes on behind it. The sentence stays that of the failure. */
+static vv_status leave_without_data(vv_trainer *t, vv_status status, bool trained)
+{
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s", vv_error());
+    const bool save = trained && t->checkpoint_dir &&
+                      t->save_every.last_batch != t->state.time.batch;
+    const bool saved = save && vvi_checkpoint_save(t) == VV_OK;
+    return vv_fail(status, "%s%s", sentence,
+                   saved ? "; what was trained is saved, the same command goes on from here" : "");
+}
+
 static vv_status fit_epoch(vv_trainer *t)
 {
     vv_state *s = &t->state;
-    bool no_more = false;
+    bool no_more = false, trained = false;
     VV_TRY(begin_epoch(t));
     for (;;) {
         vvi_profile_batch(t);
         double start = vv_clock();
         VV_TRY(vvi_engine_fire(t, VV_EVENT_BEFORE_DATALOADER));
         const double began = vvi_profile_begin(t);
-        VV_TRY(vv_loader_next(t->train, &s->batch));
+        const vv_status status = vv_loader_next(t->train, &s->batch);
+        if (status != VV_OK)
+            return leave_without_data(t, status, trained);
         vvi_profile_end(t, began, "loader", "wait", NULL);
         no_more = !s->batch;
         if (no_more)
             break;
         VV_TRY(train_batch(t, start));
+        trained = true;
         if (leave_asked(t))
             return leave_early(t);
         if (vvi_run_over(t))

@@ -85,6 +85,7 @@ typedef struct world {
     uint64_t seed;     /* of the loader and the run; 0 = 3 and 17 */
     tt_listen *listen;
     void *ctx;
+    void (*spoil)(vv_dataset *train); /* may change the training set */
     /* results */
     tt_weights weights; /* the model's, then the average */
     int64_t batches, epochs;
@@ -97,6 +98,8 @@ static inline void world_run(world *w)
     tt_data train, eval;
     tt_data_init(&train, 10, 2, true);
     tt_data_init(&eval, 6, 4, false);
+    if (w->spoil)
+        w->spoil(train.set);
     vv_schedule *schedules[] = {NULL, NULL};
     const vv_schedule_desc *decay = vv_schedule_find("exponential");
     assert_non_null(decay);

@@ -204,6 +204,58 @@ static void test_permutation(void **unused)
     tt_remove(folder);
 }
 
+/* ---- data that stop ---- */
+
+static int reads_left;
+static const vv_dataset_class *sound_class;
+
+static vv_status stopping_read(vv_dataset *set, int64_t index, void *input, void *target)
+{
+    if (reads_left-- <= 0)
+        return vv_fail(VV_EIO, "the server is gone");
+    return sound_class->read(set, index, input, target);
+}
+
+static vv_dataset_class stopping_class;
+
+static void stop_reading(vv_dataset *set)
+{
+    sound_class = set->type;
+    stopping_class = *sound_class;
+    stopping_class.read = stopping_read;
+    set->type = &stopping_class;
+}
+
+/* A batch that cannot be had ends the run in that sentence; all that was trained is kept, although
+   no checkpoint was due. */
+static void test_data_that_stop(void **unused)
+{
+    (void)unused;
+    char folder[256];
+    world whole = reference(folder, sizeof folder, "3ep", "1ep", false);
+    static const int reads[] = {1, 2, 5, 10, 11, 13, 24};
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+        char path[256];
+        tt_folder(path, sizeof path);
+        world w = {.run_dir = path, .duration = "3ep", .save = "1ep", .spoil = stop_reading};
+        reads_left = reads[i];
+        world_run(&w);
+        assert_int_equal(w.status, VV_EIO);
+        assert_int_equal(w.batches, reads[i] / 2);
+        assert_says("the server is gone");
+        const bool between = reads[i] / 2 % 5 != 0; /* else the epoch's checkpoint has it all */
+        assert_int_equal(strstr(vv_error(), "is saved") != NULL, between);
+        free(w.weights.values);
+        world again = {.run_dir = path, .duration = "3ep", .save = "1ep"};
+        world_run(&again);
+        check_equal(&whole, &again);
+        free(again.weights.values);
+        tt_remove(path);
+    }
+    free(whole.weights.values);
+    tt_remove(folder);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == LIFE_ARGC)
@@ -211,6 +263,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_points),      cmocka_unit_test(test_random_points),
         cmocka_unit_test(test_absolute_duration), cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_data_that_stop),
         cmocka_unit_test(test_permutation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
