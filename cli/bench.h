@@ -11,7 +11,7 @@ typedef struct bench_step_opts {
     const char *model, *model_settings, *data, *methods, *optimizer;
     int64_t batch, microbatch, steps, warmup, threads, size, seq, vocabulary;
     double masked;
-    int precision, backend;
+    int precision, backend, conv;
     bool fuse;
 } bench_step_opts;
 extern const vv_desc bench_step_desc;

@@ -154,11 +154,12 @@ typedef struct preference {
 
 static const vv_kernel *find_kernel(vv_op op, const char *name)
 {
+    const vv_kernel *found = NULL; /* the last: it may do more than the rule would let it */
     for (const vv_backend *b = vv_backend_default(); b; b = b->next)
         for (const vv_kernel *k = b->kernels[op]; k && k->run; k++)
             if (!strcmp(k->name, name))
-                return k;
-    return NULL;
+                found = k;
+    return found;
 }
 
 static void prefer(preference *p, const char *name)

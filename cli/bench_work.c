@@ -8,6 +8,7 @@
 
 #define AT(field) offsetof(bench_step_opts, field)
 const char *const bench_precisions[] = {"fp32", "amp_bf16", "bf16", "auto", NULL};
+static const char *const convs[] = {"rule", "auto", "direct", "winograd", NULL};
 static const char *const backends[] = {"auto", "cpu", "ref", NULL};
 static const vv_field fields[] = {
     {.name = "model", .help = "model to step", .type = VV_FIELD_STRING, .offset = AT(model), .fallback = "resnet9"},
@@ -21,6 +22,7 @@ static const vv_field fields[] = {
     {.name = "batch", .help = "samples per step", .type = VV_FIELD_INT, .offset = AT(batch), .fallback = "512", .min = 1, .max = 1e7},
     {.name = "microbatch", .help = "samples computed at once; 0 = the whole batch", .type = VV_FIELD_INT, .offset = AT(microbatch), .fallback = "0", .min = 0, .max = 1e7},
     {.name = "precision", .help = "arithmetic of convolutions and matmuls", .type = VV_FIELD_CHOICE, .offset = AT(precision), .fallback = "fp32", .choices = bench_precisions},
+    {.name = "conv", .help = "kernels of convolutions: rule, auto = timed trials, direct, winograd", .type = VV_FIELD_CHOICE, .offset = AT(conv), .fallback = "rule", .choices = convs},
     {.name = "backend", .help = "kernels to use", .type = VV_FIELD_CHOICE, .offset = AT(backend), .fallback = "auto", .choices = backends},
     {.name = "methods", .help = "surgery methods applied before, comma-separated", .type = VV_FIELD_STRING, .offset = AT(methods), .fallback = ""},
     {.name = "steps", .help = "steps measured", .type = VV_FIELD_INT, .offset = AT(steps), .fallback = "10", .min = 1, .max = 1e6},
@@ -177,6 +179,7 @@ vv_status bench_work_make(bench_work *b)
         graph.precision = vv_cpu_has_bf16() ? VV_PRECISION_AMP_BF16 : VV_PRECISION_FP32;
     b->precision = graph.precision;
     graph.fuse = b->opts.fuse;
+    graph.conv = (vv_conv_choice)b->opts.conv;
     if (b->opts.backend) {
         graph.backend = vv_backend_find(backends[b->opts.backend]);
         if (!graph.backend)

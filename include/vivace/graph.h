@@ -38,6 +38,15 @@ typedef enum vv_recompute {
     VV_RECOMPUTE_FULL, /* the least memory that running no instruction more than twice can reach */
 } vv_recompute;
 
+/* How kernels of convolutions are chosen. A trial times those that can do a shape and pass, once
+   per graph; its results are told by vv_graph_conv_choices. */
+typedef enum vv_conv_choice {
+    VV_CONV_RULE,     /* by a fixed rule from the shape: the same on every machine */
+    VV_CONV_AUTO,     /* by timed trials */
+    VV_CONV_DIRECT,   /* never Winograd */
+    VV_CONV_WINOGRAD, /* Winograd wherever it can be done */
+} vv_conv_choice;
+
 typedef struct vv_graph_opts {
     const vv_backend *backend; /* NULL = the best one compiled in (vv_backend_default) */
     vv_precision precision;    /* VV_PRECISION_FP32 */
@@ -45,10 +54,11 @@ typedef struct vv_graph_opts {
     bool fuse;                 /* fusion pass on */
     bool in_place;             /* in-place pass on */
     bool profile;              /* time each instruction */
+    vv_conv_choice conv;
 } vv_graph_opts;
-/* backend, precision, eager, fuse, in_place, profile. VV_EAGER=1 in the environment forces
+/* backend, precision, eager, fuse, in_place, profile, conv. VV_EAGER=1 in the environment forces
    eager. */
-#define VV_GRAPH_DEFAULTS {NULL, VV_PRECISION_FP32, false, true, true, false}
+#define VV_GRAPH_DEFAULTS {NULL, VV_PRECISION_FP32, false, true, true, false, VV_CONV_RULE}
 
 VV_API VV_MUST_USE vv_status vv_graph_new(VV_OWNED vv_graph **out, const vv_graph_opts *opts);
 VV_API void vv_graph_free(VV_TAKES vv_graph *graph);
@@ -173,6 +183,12 @@ VV_API void vv_graph_set_trace(vv_graph *graph, vv_graph_trace_fn fn, void *ctx)
 
 /* The last plan in words: instructions, kernels, offsets. */
 VV_API void vv_graph_describe_plan(const vv_graph *graph, vv_str *out);
+
+/* Results of timed trials so far, a line each: "SHAPES = KERNEL"; nothing without VV_CONV_AUTO. */
+VV_API void vv_graph_conv_choices(const vv_graph *graph, vv_str *out);
+/* Takes such lines in place of trials of its own, so that another run computes the same bits; plans
+   made before are forgotten. A kernel that this build lacks is chosen anew. */
+VV_API VV_MUST_USE vv_status vv_graph_set_conv_choices(vv_graph *graph, const char *lines);
 
 /* Backends. */
 VV_API VV_BORROWED const vv_backend *vv_backend_default(void);

@@ -141,6 +141,7 @@ struct vv_trainer_opts {
        as long as the trainer lives. */
     const vv_batch_stage *batch_stages;
     int batch_stage_count; /* 0 = none */
+    vv_conv_choice conv; /* VV_CONV_RULE; AUTO: trials' results are stored in checkpoints */
 };
 typedef struct vv_trainer_opts vv_trainer_opts;
 /* In the fields' order, because C++ knows no other before 2020. */
@@ -150,7 +151,8 @@ typedef struct vv_trainer_opts vv_trainer_opts;
      NULL, VV_PRECISION_FP32, NULL, /* microbatch */ 0, 0, 0, 0.0, /* run_dir */ NULL, NULL, NULL, \
      0, /* resume */ false, NULL, false, false, /* profile */ NULL, NULL, NULL, 0,                 \
      VV_RECOMPUTE_AUTO, NULL, /* save */ {NULL, NULL, 0, NULL, VV_BETTER_AUTO, false, false,       \
-     false}, /* load */ {false, NULL, NULL, NULL, false}, /* batch_stages */ NULL, 0}
+     false}, /* load */ {false, NULL, NULL, NULL, false}, /* batch_stages */ NULL, \
+     0, VV_CONV_RULE}
 
 /* Takes what opts marks as taken, even on failure (of lists: the items, not the array). Fires INIT
    (surgery), loads a checkpoint if asked, resolves the plan; what cannot work fails here. */

@@ -74,6 +74,7 @@ void vv_graph_free(vv_graph *g)
     vv_dealloc(g->plans);
     vv_dealloc(g->updates);
     vvi_graph_free_slab(g);
+    vvi_trials_free(g);
     vvi_arena_fini(&g->arena);
     vv_dealloc(g);
 }

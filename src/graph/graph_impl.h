@@ -24,6 +24,11 @@ typedef struct vvi_update {
     bool done;
 } vvi_update;
 
+/* What a timed trial found. */
+typedef struct vvi_conv_trial {
+    char *shapes, *kernel;
+} vvi_conv_trial;
+
 struct vv_graph {
     vv_graph_opts opts;
     const vv_backend *backend;
@@ -63,6 +68,8 @@ struct vv_graph {
     vv_recompute recompute;
     size_t slab_limit;
     vv_graph_stats stats;
+    vvi_conv_trial *trials; /* heap */
+    int trial_count, trial_capacity;
 };
 
 vv_status vvi_graph_set_error(vv_graph *g, vv_status status);
@@ -78,5 +85,14 @@ int64_t vvi_op_flops(const vv_call *call);
 
 /* plan.c */
 void vvi_plan_free(vvi_plan *plan);
+
+/* choose_kernel.c */
+typedef struct vvi_chosen {
+    const vv_kernel *kernel; /* NULL: nobody can do it */
+    void *state;
+    size_t scratch_bytes;
+} vvi_chosen;
+vv_status vvi_choose_kernel(vv_graph *g, const vv_call *call, vvi_chosen *out);
+void vvi_trials_free(vv_graph *g);
 
 #endif

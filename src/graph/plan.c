@@ -172,6 +172,7 @@ static vv_status write_signature(const vvi_request *r, signature *s)
 {
     put_int(s, r->g->opts.precision);
     put_int(s, (r->g->opts.fuse ? 1 : 0) + (r->g->opts.in_place ? 2 : 0));
+    put_int(s, r->g->opts.conv);
     put_int(s, r->recompute);
     put_int(s, r->recompute == VV_RECOMPUTE_AUTO ? (int64_t)r->g->slab_limit : 0);
     put_int(s, r->recompute == VV_RECOMPUTE_OFF ? 0 : first_backward(r));
@@ -375,7 +376,7 @@ static void fill_buf(const vvi_plan *plan, int value, vv_buf *buf)
     buf->count = v->count;
 }
 
-static vv_status choose_kernel(const vv_graph *g, vvi_plan *plan, vvi_instr *instr)
+static vv_status choose_kernel(vv_graph *g, vvi_plan *plan, vvi_instr *instr)
 {
     instr->bufs =
         vvi_arena_alloc(&plan->arena, (size_t)(instr->n_in + instr->n_out) * sizeof *instr->bufs);
@@ -390,24 +391,13 @@ static vv_status choose_kernel(const vv_graph *g, vvi_plan *plan, vvi_instr *ins
                     .fused = instr->fused};
     instr->flops = vvi_op_flops(&call);
     plan->flops += instr->flops;
-    for (const vv_backend *backend = g->backend; backend; backend = backend->next) {
-        const vv_kernel *kernel = backend->kernels[instr->op];
-        for (; kernel && kernel->run; kernel++) {
-            if (!kernel->accepts(&call))
-                continue;
-            size_t scratch = 0;
-            void *state = NULL;
-            vv_status status = kernel->prepare ? kernel->prepare(&call, &state, &scratch) : VV_OK;
-            if (status == VV_EUNSUPPORTED)
-                continue; /* found out late: the next kernel may do */
-            if (status != VV_OK)
-                return status;
-            instr->kernel = kernel;
-            instr->state = state;
-            instr->scratch_bytes = scratch;
-            return VV_OK;
-        }
-    }
+    vvi_chosen chosen;
+    VV_TRY(vvi_choose_kernel(g, &call, &chosen));
+    instr->kernel = chosen.kernel;
+    instr->state = chosen.state;
+    instr->scratch_bytes = chosen.scratch_bytes;
+    if (chosen.kernel)
+        return VV_OK;
     char shape[128];
     const vv_buf *first = instr->n_in ? &instr->bufs[0] : &instr->bufs[instr->n_in];
     return vv_fail(VV_EUNSUPPORTED, "%s: no kernel of backend %s does this with %s %s", instr->name,

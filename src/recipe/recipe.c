@@ -9,6 +9,7 @@
 #include "base/file.h"
 
 #define TOP(field) offsetof(vvi_recipe_top, field)
+static const char *const conv_names[] = {"rule", "auto", "direct", "winograd", NULL};
 static const char *const precision_names[] = {"fp32", "amp_bf16", "bf16", "auto", NULL};
 static const char *const recompute_names[] = {"off", "auto", "full", NULL};
 static const char *const backend_names[] = {"auto", "cpu", "ref", NULL};
@@ -23,6 +24,7 @@ static const vv_field top_fields[] = {
     {.name = "eval_batch_size", .help = "samples per evaluation batch", .type = VV_FIELD_INT, .offset = TOP(eval_batch_size), .fallback = "1000", .min = 1, .max = 1e9},
     {.name = "microbatch", .help = "samples computed at once; 0 = the whole batch, auto = the largest that fits, fastest = by timing some", .type = VV_FIELD_STRING, .offset = TOP(microbatch), .fallback = "0"},
     {.name = "precision", .help = "arithmetic of convolutions and matmuls", .type = VV_FIELD_CHOICE, .offset = TOP(precision), .fallback = "auto", .choices = precision_names},
+    {.name = "conv", .help = "kernels of convolutions: rule = by shape, the same on every machine; auto = timed trials, kept in checkpoints; direct; winograd = wherever it can be done", .type = VV_FIELD_CHOICE, .offset = TOP(conv), .fallback = "rule", .choices = conv_names},
     {.name = "memory_limit", .help = "memory for weights, gradients, optimizer and a step: 4GiB; 0 = what is free", .type = VV_FIELD_STRING, .offset = TOP(memory_limit), .fallback = "0"},
     {.name = "recompute", .help = "activations computed again instead of kept: auto = where a step does not fit, full = the least memory", .type = VV_FIELD_CHOICE, .offset = TOP(recompute), .fallback = "auto", .choices = recompute_names},
     {.name = "backend", .help = "kernels to use", .type = VV_FIELD_CHOICE, .offset = TOP(backend), .fallback = "auto", .choices = backend_names},

@@ -16,6 +16,7 @@ typedef struct vvi_recipe_top {
     vv_time max_duration, iteration_length, eval_interval, save_interval;
     double scale_schedule_ratio, grad_clip_norm, usd_per_hour, deadline;
     int precision; /* vv_precision */
+    int conv;      /* vv_conv_choice */
     int recompute; /* vv_recompute */
     int backend;   /* 0 = auto, 1 = cpu, 2 = ref */
     bool drop_last, allow_no_effect;

@@ -412,6 +412,7 @@ static vv_status make_trainer(const vv_recipe *r, vv_run *run, const vv_run_opts
     o.no_default_callbacks = true; /* the recipe has resolved them */
     o.loggers = t.logger_count ? t.loggers : NULL;
     o.precision = (vv_precision)r->top.precision;
+    o.conv = (vv_conv_choice)r->top.conv;
     o.backend = r->top.backend ? vv_backend_find(backends[r->top.backend]) : NULL;
     o.microbatch = r->microbatch;
     o.memory_limit = r->memory_limit;

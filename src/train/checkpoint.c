@@ -107,8 +107,9 @@ void vvi_machine_json(const vv_trainer *t, vv_str *out)
     vv_str_addf(out, "\"version\":\"%s\",\"backend\":\"%s\",\"library\":", VVI_VERSION,
                 vv_backend_name(t->backend));
     vv_str_add_json(out, vv_str_text(&about));
-    vv_str_addf(out, ",\"precision\":\"%s\",\"threads\":%d,\"kernels\":\"fixed rules\"",
-                vvi_precision_name(t->state.precision), vv_threads());
+    static const char *const kernels[] = {"fixed rules", "timed trials", "no winograd", "winograd"};
+    vv_str_addf(out, ",\"precision\":\"%s\",\"threads\":%d,\"kernels\":\"%s\"",
+                vvi_precision_name(t->state.precision), vv_threads(), kernels[t->conv]);
     vv_str_fini(&about);
 }
 
@@ -150,6 +151,15 @@ static vv_status state_json(vv_trainer *t, vv_str *out, bool weights_only)
                 vv_time_text(t->max_duration, duration, sizeof duration),
                 vvi_precision_name(s->precision));
     vv_str_addf(out, ",\"microbatch\":%lld", (long long)t->microbatch);
+    if (t->conv == VV_CONV_AUTO) {
+        vv_str trials = {0};
+        vv_graph_conv_choices(t->graph, &trials);
+        vv_str_add(out, ",\"conv_choices\":");
+        vv_str_add_json(out, vv_str_text(&trials));
+        vv_status status = vv_str_status(&trials);
+        vv_str_fini(&trials);
+        VV_TRY(status);
+    }
     vv_str_addf(out, ",\"finished\":%s,\"stopped\":%s,\"last_save\":%lld,\"saves\":%lld",
                 t->finished ? "true" : "false", t->stopped ? "true" : "false",
                 (long long)t->save_every.last_batch, (long long)t->saver.saves);

@@ -1,6 +1,7 @@
 /* run_plan.c - the plan: what a run will do, resolved and printed before it starts (G4). */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "data/layout.h"
 #include "trainer_impl.h"
@@ -329,6 +330,30 @@ static vv_status add_loss_note(const vv_model *model, vv_str *out)
     return status;
 }
 
+/* Unless by the usual rule: how kernels of convolutions are chosen, and what trials found. */
+static vv_status add_convolutions(const vv_trainer *t, vv_str *out)
+{
+    vv_str trials = {0};
+    if (t->conv == VV_CONV_DIRECT)
+        vv_str_add(out, "conv        direct kernels only\n");
+    if (t->conv == VV_CONV_WINOGRAD)
+        vv_str_add(out, "conv        Winograd wherever it can be done\n");
+    if (t->conv != VV_CONV_AUTO)
+        return VV_OK;
+    vv_graph_conv_choices(t->graph, &trials);
+    vv_status status = vv_str_status(&trials);
+    vv_str_add(out, "conv        by timed trials, kept in checkpoints\n");
+    for (const char *line = vv_str_text(&trials); *line;) {
+        const size_t length = strcspn(line, "\n");
+        vv_str_add(out, "            ");
+        vv_str_addn(out, line, length);
+        vv_str_add(out, "\n");
+        line += length + (line[length] == '\n');
+    }
+    vv_str_fini(&trials);
+    return status;
+}
+
 static vv_status add_cost(vv_trainer *t, vv_str *out)
 {
     const vv_state *s = &t->state;
@@ -353,7 +378,7 @@ static vv_status add_cost(vv_trainer *t, vv_str *out)
     vv_str_addf(out, "machine     backend %s, precision %s%s%s%s, %d thread%s\n",
                 vv_backend_name(t->backend), vvi_precision_name(s->precision), note[0] ? " (" : "",
                 note, note[0] ? ")" : "", vv_threads(), vv_threads() == 1 ? "" : "s");
-    return VV_OK;
+    return add_convolutions(t, out);
 }
 
 static void add_expected(const vv_trainer *t, vv_str *out)

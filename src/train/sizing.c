@@ -43,7 +43,21 @@ vv_status vvi_graph_make(vv_trainer *t, vv_precision precision, vv_graph **out)
     vv_graph_opts opts = VV_GRAPH_DEFAULTS;
     opts.backend = t->backend;
     opts.precision = precision;
-    return vv_graph_new(out, &opts);
+    opts.conv = t->conv;
+    VV_TRY(vv_graph_new(out, &opts));
+    if (!t->graph)
+        return VV_OK;
+    vv_str trials = {0}; /* what was timed once stays */
+    vv_graph_conv_choices(t->graph, &trials);
+    vv_status status = vv_str_status(&trials);
+    if (status == VV_OK)
+        status = vv_graph_set_conv_choices(*out, vv_str_text(&trials));
+    vv_str_fini(&trials);
+    if (status != VV_OK) {
+        vv_graph_free(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 /* ---- memory ---- */
@@ -310,20 +324,25 @@ typedef struct stored {
     int64_t microbatch;     /* -1 = not known */
 } stored;
 
-static stored read_stored(const vv_safetensors *file)
+/* Trials' results go straight into the graph. */
+static vv_status read_stored(vv_trainer *t, const vv_safetensors *file, stored *out)
 {
-    stored out = {VV_PRECISION_AUTO, -1};
+    *out = (stored){VV_PRECISION_AUTO, -1};
     const char *text = file ? vv_safetensors_text(file, "vivace.state") : NULL;
     json_t *state = text ? json_loads(text, 0, NULL) : NULL;
     const char *precision = json_string_value(json_object_get(state, "precision"));
     for (int i = VV_PRECISION_FP32; precision && i < VV_PRECISION_AUTO; i++)
         if (strcmp(precision, vvi_precision_name((vv_precision)i)) == 0)
-            out.precision = (vv_precision)i;
+            out->precision = (vv_precision)i;
     const json_t *microbatch = json_object_get(state, "microbatch");
     if (json_is_integer(microbatch) && json_integer_value(microbatch) >= 0)
-        out.microbatch = json_integer_value(microbatch);
+        out->microbatch = json_integer_value(microbatch);
+    const char *trials = json_string_value(json_object_get(state, "conv_choices"));
+    vv_status status = VV_OK;
+    if (trials && t->conv == VV_CONV_AUTO)
+        status = vv_graph_set_conv_choices(t->graph, trials);
     json_decref(state);
-    return out;
+    return status;
 }
 
 /* ---- all of it ---- */
@@ -428,9 +447,11 @@ vv_status vvi_size_up(vv_trainer *t, const vv_trainer_opts *o, const vv_safetens
     if (!file && o->load_path && o->load_path[0] && !o->load_weights_only &&
         vv_safetensors_open(&start, o->load_path) != VV_OK)
         vv_error_clear(); /* loading it will tell */
-    stored from = read_stored(file ? file : start);
+    stored from;
+    vv_status status = read_stored(t, file ? file : start, &from);
     vv_safetensors_close(start);
-    vv_status status = size_up(t, o, from);
+    if (status == VV_OK)
+        status = size_up(t, o, from);
     t->state.microbatch = t->microbatch;
     if (status != VV_OK)
         return status;

@@ -146,6 +146,7 @@ static vv_status set_graph(vv_trainer *t, const vv_trainer_opts *o)
     vv_state *s = &t->state;
     s->precision = o->precision == VV_PRECISION_AUTO ? VV_PRECISION_FP32 : o->precision;
     t->backend = o->backend ? o->backend : vv_backend_default();
+    t->conv = o->conv;
     VV_TRY(vvi_graph_make(t, s->precision, &t->graph));
     s->graph = t->graph;
     return VV_OK;

@@ -164,6 +164,7 @@ struct vv_trainer {
     bool told_gradient; /* of one that is not finite, since the last finite one */
     bool allow_no_effect;
     const vv_backend *backend;
+    vv_conv_choice conv;
     vv_recompute recompute;
     int64_t memory_limit;
     vvi_sizing sizing;

@@ -270,21 +270,25 @@ static vv_status run_grad_data(const vv_call *call)
     return VV_OK;
 }
 
-#define WINOGRAD(run_it)                                                                           \
-    {"winograd", vvi_winograd_accepts, vvi_winograd_prepare, run_it, vvi_winograd_release, 0}
+/* First where the rule says so; and last, for those who ask for it by name or time it. */
+#define WINOGRAD(accepts_it, run_it)                                                               \
+    {"winograd", accepts_it, vvi_winograd_prepare, run_it, vvi_winograd_release, 0}
 
 const vv_kernel vvi_onednn_conv2d[] = {
-    WINOGRAD(vvi_winograd_run),
+    WINOGRAD(vvi_winograd_accepts, vvi_winograd_run),
     {"onednn", accepts, prepare, run, vvi_onednn_free, 0},
+    WINOGRAD(vvi_winograd_can, vvi_winograd_run),
     {0},
 };
 const vv_kernel vvi_onednn_conv2d_grad_data[] = {
-    WINOGRAD(vvi_winograd_run),
+    WINOGRAD(vvi_winograd_accepts, vvi_winograd_run),
     {"onednn", accepts, prepare_grad_data, run_grad_data, vvi_onednn_free, 0},
+    WINOGRAD(vvi_winograd_can, vvi_winograd_run),
     {0},
 };
 const vv_kernel vvi_onednn_conv2d_grad_weight[] = {
-    WINOGRAD(vvi_winograd_run_grad_weight),
+    WINOGRAD(vvi_winograd_accepts, vvi_winograd_run_grad_weight),
     {"onednn", accepts, prepare, run, vvi_onednn_free, 0},
+    WINOGRAD(vvi_winograd_can, vvi_winograd_run_grad_weight),
     {0},
 };

@@ -70,8 +70,7 @@ static int64_t tiles_of(const winograd *w)
     return w->group * w->tiles_h * w->tiles_w;
 }
 
-/* Where it wins: enough channels on both sides, and tiles that are mostly filled. */
-bool vvi_winograd_accepts(const vv_call *call)
+bool vvi_winograd_can(const vv_call *call)
 {
     const vv_attr *a = call->attr;
     for (int i = 0; i < call->n_in; i++)
@@ -85,8 +84,16 @@ bool vvi_winograd_accepts(const vv_call *call)
             return false;
     winograd w;
     describe(&w, call);
-    if (a->conv.groups != 1 || w.weights->shape[2] != 3 || w.weights->shape[3] != 3)
+    return a->conv.groups == 1 && w.weights->shape[2] == 3 && w.weights->shape[3] == 3;
+}
+
+/* Where it wins: enough channels on both sides, and tiles that are mostly filled. */
+bool vvi_winograd_accepts(const vv_call *call)
+{
+    if (!vvi_winograd_can(call))
         return false;
+    winograd w;
+    describe(&w, call);
     const int64_t h = w.dst.buf->shape[1], v = w.dst.buf->shape[2];
     const int64_t covered = w.tiles_h * w.tiles_w * OUT * OUT;
     return w.src.channels >= MIN_CHANNELS && w.dst.channels >= MIN_CHANNELS &&
