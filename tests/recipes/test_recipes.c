@@ -41,8 +41,15 @@ static vv_run *new_run(const vv_recipe *recipe)
     return run;
 }
 
-/* *text = the recipe has a data set whose samples are `seq` tokens. */
-static void resolves_and_plans(const char *path, bool *text)
+/* What makes large models small for two batches; the plan has their full size. */
+static const char *const nothing[] = {NULL};
+static const char *const of_texts[] = {
+    "dataset.seq=16", "model.d=64", "model.heads=2", "model.layers=4",
+    "evaluators={small: {subset: 8sp, interval: 2ba, batch_size: 4}}", NULL};
+static const char *const of_boxes[] = {"model.width=8", NULL};
+
+/* *smaller = further overrides for such a model. */
+static void resolves_and_plans(const char *path, const char *const **smaller)
 {
     vv_recipe *recipe = NULL, *again = NULL;
     vv_str first = {0}, second = {0}, plan = {0};
@@ -52,7 +59,9 @@ static void resolves_and_plans(const char *path, bool *text)
     assert_ok(vv_recipe_text(again, &second));
     assert_string_equal(vv_str_text(&first), vv_str_text(&second));
     assert_null(strstr(vv_str_text(&first), "name: \"\"\n")); /* of the run */
-    *text = strstr(vv_str_text(&first), "\n  seq: ") != NULL;
+    *smaller = strstr(vv_str_text(&first), "\n  seq: ")       ? of_texts
+               : strstr(vv_str_text(&first), "\n  name: ssd\n") ? of_boxes
+                                                                : nothing;
     vv_run *run = new_run(recipe);
     assert_ok(vv_trainer_plan(vv_run_trainer(run), &plan));
     assert_non_null(strstr(vv_str_text(&plan), "parameters"));
@@ -64,18 +73,17 @@ static void resolves_and_plans(const char *path, bool *text)
     vv_recipe_free(again);
 }
 
-static void trains_two_batches(const char *path, bool text)
+static void trains_two_batches(const char *path, const char *const *smaller)
 {
     /* Without schedules: a warm-up of some epochs does not fit in. The plan has resolved them. */
-    static const char *const small[] = {
+    const char *small[16] = {
         "schedules=off",
         "batch_size=8", "microbatch=0",       "limit=16",           "max_duration=2ba",
         "threads=2",    "eval_interval=none", "save_interval=none", "scale_schedule_ratio=1",
-        /* Of texts, whose models are large; the plan has their full size. */
-        "dataset.seq=16", "model.d=64", "model.heads=2", "model.layers=4",
-        "evaluators={small: {subset: 8sp, interval: 2ba, batch_size: 4}}",
     };
-    const int count = (int)(sizeof small / sizeof small[0]) - (text ? 0 : 5);
+    int count = 9;
+    while (*smaller)
+        small[count++] = *smaller++;
     vv_recipe *recipe = NULL;
     assert_ok(vv_recipe_load(&recipe, path, small, count));
     vv_run *run = new_run(recipe);
@@ -92,9 +100,9 @@ static void recipe_works(void **state)
 {
     const char *path = *state;
     const int64_t live = vv_memory_live_count();
-    bool text;
-    resolves_and_plans(path, &text);
-    trains_two_batches(path, text);
+    const char *const *smaller;
+    resolves_and_plans(path, &smaller);
+    trains_two_batches(path, smaller);
     assert_true(vv_memory_live_count() <= live);
 }
 
