@@ -23,6 +23,7 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
         return vv_str_status(line);
     }
     VV_TRY(vv_sample_spec_check_image(&state->input_spec, false));
+    VV_TRY(vv_sample_spec_check_movable(&state->input_spec));
     vv_str_add(line, "mirrors each image by chance in the first epoch, then in turns");
     return vv_str_status(line);
 }

@@ -168,6 +168,9 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
     if (data->input_ndim != 3)
         return vv_fail(VV_EINVAL, "needs images [H,W,C]; these samples have %d axes",
                        data->input_ndim);
+    if (state->model->task == VV_TASK_DETECT)
+        return vv_fail(VV_EINVAL, "the targets are boxes, which would not fit images without some "
+                                  "rows and columns");
     if (o->resize_target == VV_COLOUT_TRUE && data->target_ndim < 2)
         return vv_fail(VV_EINVAL, "resize_target needs targets with a height and a width; these "
                                   "have %d axes; set it to auto",

@@ -181,6 +181,8 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
     if (state->train_loader && data->input_ndim != 3)
         return vv_fail(VV_EINVAL, "needs images [H,W,C]; these samples have %d axes",
                        data->input_ndim);
+    if (state->model->task == VV_TASK_DETECT)
+        return vv_fail(VV_EINVAL, "the model finds boxes, and boxes cannot be mixed by weight");
     if (opts->length > 0.0)
         vv_str_addf(line, "pastes a rectangle of sides %g of the image's", opts->length);
     else if (opts->alpha > 0.0)

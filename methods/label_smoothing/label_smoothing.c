@@ -62,6 +62,9 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
 {
     const vv_label_smoothing_opts *opts = method->opts;
     int64_t classes = state->model->classes;
+    if (state->model->task == VV_TASK_DETECT)
+        return vv_fail(VV_EINVAL, "the model finds boxes; only targets that are classes can be "
+                                  "smoothed");
     vv_str_addf(line,
                 "target %.4g for the label's class, %.4g for each other of %lld; training only",
                 1.0 - opts->smoothing + opts->smoothing / (double)classes,

@@ -103,7 +103,8 @@ static vv_status apply(vv_method *method, vv_event event, vv_state *state)
 static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
 {
     const vv_mixup_opts *opts = method->opts;
-    (void)state;
+    if (state->model->task == VV_TASK_DETECT)
+        return vv_fail(VV_EINVAL, "the model finds boxes, and boxes cannot be mixed by weight");
     if (opts->alpha > 0.0)
         vv_str_addf(line,
                     "mixes each batch with a permutation of itself, weight from Beta(%g, %g), "

@@ -138,6 +138,7 @@ static vv_status plan(vv_method *method, const vv_state *state, vv_str *line)
     if (state->input_spec.input_ndim != 3)
         return vv_fail(VV_EINVAL, "needs images [H,W,C]; these samples have %d axes",
                        state->input_spec.input_ndim);
+    VV_TRY(vv_sample_spec_check_movable(&state->input_spec));
     vv_str_addf(line, "evaluation averages the logits of %d views",
                 o->views == VV_TTA_FLIP ? 2 : 6);
     if (o->confidence < 1.0)
