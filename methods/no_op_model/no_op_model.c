@@ -61,8 +61,9 @@ vv_status vv_apply_no_op_model(vv_model *model, vv_optimizer *optimizer, int *ch
     if (vv_module_type(model->net) == &vv_no_op_model_class)
         return VV_OK;
     if (model->task == VV_TASK_DETECT)
-        return vv_fail(VV_EINVAL, "no_op_model: the model finds boxes; one parameter cannot stand in "
-                                  "for its default boxes");
+        return vv_fail(VV_EINVAL,
+                       "no_op_model: the model finds boxes; one parameter cannot stand in "
+                       "for its default boxes");
     VV_TRY(vv_no_op_model_new(&net, model->classes));
     const vv_language *language = vv_module_language(model->net);
     ((no_op *)vv_module_self(net))->per_token = language && language->head;

@@ -28,13 +28,13 @@ static void matched_fini(matched *m)
     vv_dealloc(m->counted);
     vv_dealloc(m->share);
     vv_dealloc(m->match);
+    *m = (matched){NULL};
 }
 
 static vv_status matched_init(matched *m, int64_t images, int64_t boxes)
 {
     vv_status status = VV_OK;
     size_t all;
-    *m = (matched){NULL};
     VV_TRY(vv_size_mul(&all, (size_t)images, (size_t)boxes));
     VV_GO(vv_alloc_array(&m->classes, all, sizeof *m->classes));
     VV_GO(vv_alloc_array(&m->offsets, all, 4 * sizeof *m->offsets));
