@@ -89,6 +89,21 @@ static void test_conv2d_special(void **state)
         check_conv(build_conv, rows[i].x, rows[i].o, rows[i].kernel, rows[i].bias, &rows[i].opts);
 }
 
+/* Few channels, strided, over threads: gradients of the weights are summed across them. */
+static void test_conv2d_over_threads(void **state)
+{
+    (void)state;
+    const vv_conv_opts opts = {{2, 2}, {0, 0}, {1, 1}, 1, {0, 0}};
+    const int before = vv_threads();
+    vv_set_threads(2);
+    for (int64_t channels = 3; channels <= 9; channels += 2)
+        check_conv(build_conv, (const int64_t[]){3, 24, 24, channels}, 8, (const int64_t[]){1, 1},
+                   false, &opts);
+    check_conv(build_conv, (const int64_t[]){3, 24, 24, 4}, 8, (const int64_t[]){1, 1}, false,
+               &opts);
+    vv_set_threads(before);
+}
+
 static void test_conv_transpose2d(void **state)
 {
     (void)state;
@@ -385,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv2d_grid),
         cmocka_unit_test(test_conv2d_special),
+        cmocka_unit_test(test_conv2d_over_threads),
         cmocka_unit_test(test_conv_transpose2d),
         cmocka_unit_test(test_pool),
         cmocka_unit_test(test_max_pool_ties),

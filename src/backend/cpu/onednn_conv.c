@@ -33,6 +33,16 @@ static bool accepts(const vv_call *call)
            s.x->count > 0 && s.w->count > 0 && s.y->count > 0;
 }
 
+/* oneDNN 2.6 sums wrongly over threads where a 1x1 convolution strides over fewer than 8 channels
+   (tests/op has the case). */
+static bool accepts_grad_weight(const vv_call *call)
+{
+    const conv_shapes s = shapes_of(call);
+    const bool point = s.w->shape[2] == 1 && s.w->shape[3] == 1;
+    const bool strides = call->attr->conv.stride[0] > 1 || call->attr->conv.stride[1] > 1;
+    return accepts(call) && !(point && strides && s.x->shape[3] < 8);
+}
+
 static void nhwc_layout(const vv_buf *buf, dnnl_dims_t dims, dnnl_dims_t strides)
 {
     const int64_t h = buf->shape[1], w = buf->shape[2], c = buf->shape[3];
@@ -288,7 +298,7 @@ const vv_kernel vvi_onednn_conv2d_grad_data[] = {
 };
 const vv_kernel vvi_onednn_conv2d_grad_weight[] = {
     WINOGRAD(vvi_winograd_accepts, vvi_winograd_run_grad_weight),
-    {"onednn", accepts, prepare, run, vvi_onednn_free, 0},
+    {"onednn", accepts_grad_weight, prepare, run, vvi_onednn_free, 0},
     WINOGRAD(vvi_winograd_can, vvi_winograd_run_grad_weight),
     {0},
 };
