@@ -34,6 +34,9 @@ VV_API VV_MUST_USE vv_status vv_photo_cut(uint8_t *out, const vv_image_shape *in
                                           const uint8_t *in, const vv_photo_opts *opts,
                                           vv_rng *rng);
 
+/* `resize`, as it works out. */
+VV_API int64_t vv_photo_resize(const vv_photo_opts *opts);
+
 typedef enum vv_photo_damaged { VV_DAMAGED_REFUSE, VV_DAMAGED_SKIP } vv_photo_damaged;
 typedef enum vv_photo_check { VV_CHECK_NONE, VV_CHECK_ENDS, VV_CHECK_ALL } vv_photo_check;
 

@@ -218,11 +218,9 @@ vv_status vv_dataset_open_image_folder(vv_dataset **out, const char *name,
     dataset->count = set->list.count;
     dataset->class_names = set->list.shown;
     dataset->notice = vv_str_text(&set->notice)[0] ? vv_str_text(&set->notice) : NULL;
-    dataset->prepare = (vv_image_prepare){
-        .resize = opts->resize > 0 ? opts->resize : opts->size * 8 / 7,
-        .filter = 1 + opts->interpolation,
-        .orient = opts->orient,
-    };
+    dataset->prepare = (vv_image_prepare){.resize = vv_photo_resize(&set->opts),
+                                          .filter = 1 + opts->interpolation,
+                                          .orient = opts->orient};
     make_spec(&dataset->spec, opts, set->list.class_count);
     dataset->self = set;
     *out = dataset;
