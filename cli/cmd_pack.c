@@ -7,12 +7,12 @@
 
 #include <vivace/graph.h>
 #include <vivace/memory.h>
-#include <vivace/pack.h>
+#include <vivace/segmentation_folder.h>
 
 typedef struct settings {
     int keep, damaged, check;
     int64_t max_side, quality, threads;
-    const char *shard_size, *compression, *hashes, *labels;
+    const char *shard_size, *compression, *hashes, *labels, *masks;
     double eval_fraction;
     bool overwrite;
 } settings;
@@ -36,6 +36,8 @@ static const vv_field fields[] = {
      AT(eval_fraction), "0.2", 0.001, 0.999, NULL},
     {"labels", "File with a line per evaluation image: name, class", VV_FIELD_STRING, AT(labels),
      "", 0, 0, NULL},
+    {"masks", "SRC holds pictures with masks: yes, or settings of segmentation_folder like "
+              "layout=plain,first=1", VV_FIELD_STRING, AT(masks), "", 0, 0, NULL},
     {"damaged", "Damaged files: refuse, or skip them", VV_FIELD_CHOICE, AT(damaged), "refuse", 0, 0,
      vv_photo_damaged_names},
     {"check", "Looked at first: nothing, each file's ends, all of each file", VV_FIELD_CHOICE,
@@ -98,6 +100,21 @@ static void report(const vv_pack_info *info, const char *dst, double seconds)
         fprintf(stderr, "vivace: left out: %s\n", info->notice);
 }
 
+static vv_status pack_masks(vv_pack_info *info, const vv_pack_opts *pack, const char *how)
+{
+    const vv_desc *set = &vv_dataset_segmentation_folder.desc;
+    vv_segmentation_folder_opts opts;
+    vv_status status;
+    VV_TRY(vv_opts_init(set, &opts));
+    VV_GO(vv_opts_set(set, &opts, "dir", pack->src));
+    if (strcmp(how, "yes") != 0)
+        VV_GO(vv_fail_within(vv_opts_set_all(set, &opts, how), "masks"));
+    VV_GO(vv_pack_masks(info, pack, &opts));
+out:
+    vv_opts_fini(set, &opts);
+    return status;
+}
+
 static vv_status pack(const settings *s, const char *src, const char *dst)
 {
     vv_pack_opts opts = VV_PACK_DEFAULTS;
@@ -123,7 +140,7 @@ static vv_status pack(const settings *s, const char *src, const char *dst)
     opts.overwrite = s->overwrite;
     opts.progress = show;
     opts.ctx = &b;
-    VV_TRY(vv_pack_photos(&info, &opts));
+    VV_TRY(s->masks[0] ? pack_masks(&info, &opts, s->masks) : vv_pack_photos(&info, &opts));
     report(&info, dst, vv_clock() - b.start);
     vv_dealloc(info.notice);
     return VV_OK;
@@ -131,7 +148,7 @@ static vv_status pack(const settings *s, const char *src, const char *dst)
 
 static const cli_verb pack_verb = {
     "data pack", "SRC DST [keep=jpeg|raw] [max_side=N] [key=value ...]",
-    "Packs a folder of photographs, a folder per class, into shards to train from.", NULL};
+    "Packs a folder of photographs, or of pictures with masks, into shards to train from.", NULL};
 
 int cli_data_pack(int argc, char **argv)
 {

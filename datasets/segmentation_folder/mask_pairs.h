@@ -2,6 +2,8 @@
 #ifndef VVI_MASK_PAIRS_H
 #define VVI_MASK_PAIRS_H
 
+#include <vivace/image_files.h>
+
 #include "segmentation_folder.h"
 
 typedef struct vvi_mask_pair {
@@ -36,5 +38,20 @@ void vvi_mask_classes_fini(vvi_mask_classes *classes);
 /* Grey or palette numbers [count], or RGB [count,3], to numbers in `out` [count]. */
 vv_status vvi_mask_numbers(const vvi_mask_classes *classes, const char *name, const uint8_t *pixels,
                            int64_t channels, int64_t count, uint8_t *out);
+
+/* A PNG mask's numbers, one channel, checked. */
+vv_status vvi_mask_read(const vvi_mask_classes *classes, const char *path, vv_image *out);
+
+/* ---- mask_shards.c ---- */
+typedef struct vvi_mask_shards vvi_mask_shards;
+/* The split of a packed set in `dir`, with its classes; *out = NULL if it is none. */
+vv_status vvi_mask_shards_open(vvi_mask_shards **out, vvi_mask_classes *classes,
+                               const vv_segmentation_folder_opts *opts, const char *dir,
+                               bool train);
+void vvi_mask_shards_close(vvi_mask_shards *shards);
+int64_t vvi_mask_shards_count(const vvi_mask_shards *shards);
+/* *file = the image's bytes, *mask = the classes' numbers: the caller frees both. */
+vv_status vvi_mask_shards_read(const vvi_mask_shards *shards, int64_t index, void **file,
+                               size_t *bytes, vv_image *mask);
 
 #endif

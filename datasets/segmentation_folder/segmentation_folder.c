@@ -23,6 +23,7 @@ static const float mean[] = {0.485f, 0.456f, 0.406f}, deviation[] = {0.229f, 0.2
 typedef struct seg_set {
     vvi_mask_pairs pairs;
     vvi_mask_classes classes;
+    vvi_mask_shards *shards; /* NULL = pairs of files */
     vv_segmentation_folder_opts opts; /* its texts are not looked at any more */
 } seg_set;
 
@@ -31,6 +32,7 @@ static void set_free(seg_set *set)
     if (!set)
         return;
     vvi_mask_pairs_fini(&set->pairs);
+    vvi_mask_shards_close(set->shards);
     vvi_mask_classes_fini(&set->classes);
     vv_dealloc(set);
 }
@@ -56,7 +58,7 @@ static void loaded_fini(loaded *l)
     *l = (loaded){0};
 }
 
-static vv_status read_mask(const seg_set *set, const char *path, vv_image *out)
+vv_status vvi_mask_read(const vvi_mask_classes *classes, const char *path, vv_image *out)
 {
     vv_image_decode_opts how = {.palette_index = true};
     vv_image_info info;
@@ -79,7 +81,7 @@ static vv_status read_mask(const seg_set *set, const char *path, vv_image *out)
     const int64_t count = out->shape.height * out->shape.width;
 
     VV_GO(vv_alloc_array(&numbers, (size_t)count, 1));
-    VV_GO(vvi_mask_numbers(&set->classes, path, out->pixels, out->shape.channels, count, numbers));
+    VV_GO(vvi_mask_numbers(classes, path, out->pixels, out->shape.channels, count, numbers));
     vv_dealloc(out->pixels);
     out->pixels = numbers;
     out->shape.channels = 1;
@@ -90,15 +92,38 @@ out:
     return status;
 }
 
+static vv_status load_packed(const seg_set *set, int64_t index, loaded *out)
+{
+    vv_status status;
+
+    VV_GO(vvi_mask_shards_read(set->shards, index, &out->file, &out->bytes, &out->mask));
+    VV_GO(vv_image_probe(&out->info, "its image", out->file, out->bytes));
+    if (out->mask.shape.height != out->info.height || out->mask.shape.width != out->info.width)
+        status = vv_fail(VV_EFORMAT, "the mask is not as large as its image");
+out:
+    if (status != VV_OK)
+        loaded_fini(out);
+    return vv_fail_within(status, "data set segmentation_folder: sample %lld", (long long)index);
+}
+
+static const char *name_of(const seg_set *set, int64_t index)
+{
+    return set->shards ? "a packed image" : set->pairs.items[index].image;
+}
+
 static vv_status load(const seg_set *set, int64_t index, loaded *out)
 {
-    const vvi_mask_pair *pair = &set->pairs.items[index];
     vv_status status;
 
     *out = (loaded){0};
+    if (set->shards)
+        return load_packed(set, index, out);
+
+    const vvi_mask_pair *pair = &set->pairs.items[index];
+
     VV_GO(vv_data_file_read(&out->file, &out->bytes, pair->image, MAX_IMAGE_BYTES));
     VV_GO(vv_image_probe(&out->info, pair->image, out->file, out->bytes));
-    VV_GO(read_mask(set, pair->mask, &out->mask));
+    VV_GO(vvi_mask_read(&set->classes, pair->mask, &out->mask));
     if (out->mask.shape.height != out->info.height || out->mask.shape.width != out->info.width)
         status = vv_fail(VV_EFORMAT, "%s: the mask is %lldx%lld pixels, %s %lldx%lld", pair->mask,
                          (long long)out->mask.shape.width, (long long)out->mask.shape.height,
@@ -250,7 +275,7 @@ static vv_status set_read(vv_dataset *dataset, int64_t index, void *input, void 
         VV_GO(cut_mask(set, &l, &c, numbers, target));
     }
     if (input)
-        VV_GO(cut_image(set, &l, set->pairs.items[index].image, &c, input));
+        VV_GO(cut_image(set, &l, name_of(set, index), &c, input));
     else
         status = VV_OK;
 out:
@@ -289,7 +314,7 @@ static vv_status set_draw(vv_dataset *dataset, vv_augment_call *call, void *inpu
         memcpy(target, mask, count * sizeof *mask);
     if (!input)
         goto out;
-    VV_GO(cut_image(set, &l, set->pairs.items[call->index].image, &c, input));
+    VV_GO(cut_image(set, &l, name_of(set, call->index), &c, input));
     if (flip)
         vv_image_flip(&shape, input);
     if (o->distort)
@@ -347,11 +372,14 @@ static vv_status set_open(vv_dataset **out, const void *opts, const char *split)
     VV_GO(vv_alloc(&dataset, sizeof *dataset));
     VV_GO(vv_alloc(&set, sizeof *set));
     set->opts = *o;
-    VV_GO(vvi_mask_pairs_find(&set->pairs, &layout, o, dir, train));
-    VV_GO(vvi_mask_classes_read(&set->classes, o, dir, layout));
+    VV_GO(vvi_mask_shards_open(&set->shards, &set->classes, o, dir, train));
+    if (!set->shards) {
+        VV_GO(vvi_mask_pairs_find(&set->pairs, &layout, o, dir, train));
+        VV_GO(vvi_mask_classes_read(&set->classes, o, dir, layout));
+    }
     dataset->type = train && o->augment ? &drawn_class : &plain_class;
     dataset->name = "segmentation_folder";
-    dataset->count = set->pairs.count;
+    dataset->count = set->shards ? vvi_mask_shards_count(set->shards) : set->pairs.count;
     dataset->spec = spec_of(o, set->classes.classes);
     if (set->classes.names[0])
         dataset->class_names = (const char *const *)set->classes.names;

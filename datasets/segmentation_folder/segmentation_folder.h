@@ -2,7 +2,7 @@
 #ifndef VIVACE_DATASETS_SEGMENTATION_FOLDER_H
 #define VIVACE_DATASETS_SEGMENTATION_FOLDER_H
 
-#include <vivace/data.h>
+#include <vivace/pack.h>
 
 VV_BEGIN_DECLS
 
@@ -35,6 +35,11 @@ typedef struct vv_segmentation_folder_opts {
 } vv_segmentation_folder_opts;
 
 extern VV_API const vv_dataset_desc vv_dataset_segmentation_folder;
+/* Its pictures and masks as MDS shards, which the data set reads in place of the folder: columns
+   "image" (jpeg) and "mask" (pil, one channel: the class, 255 = none), class names beside the
+   index. max_side makes both smaller. */
+VV_API VV_MUST_USE vv_status vv_pack_masks(vv_pack_info *info, const vv_pack_opts *pack,
+                                           const vv_segmentation_folder_opts *opts);
 
 VV_END_DECLS
 

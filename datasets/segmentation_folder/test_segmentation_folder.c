@@ -471,6 +471,83 @@ static void camvid(void **state)
     vv_opts_fini(desc, &opts);
 }
 
+/* ---- packed into shards ---- */
+
+static void read_both(vv_dataset *a, vv_dataset *b, bool draw)
+{
+    enum { SIDE = 32 };
+    static uint8_t x[SIDE * SIDE * 3], y[SIDE * SIDE * 3];
+    static int32_t m[SIDE * SIDE], n[SIDE * SIDE];
+
+    for (int64_t i = 0; i < a->count; i++) {
+        vv_augment_call one = call_at(3, i), two = call_at(3, i);
+        int64_t off = 0;
+
+        assert_ok(draw ? a->type->draw(a, &one, x, m) : vv_dataset_read(a, i, x, m));
+        assert_ok(draw ? b->type->draw(b, &two, y, n) : vv_dataset_read(b, i, y, n));
+        assert_memory_equal(m, n, sizeof m);
+        for (int k = 0; k < SIDE * SIDE * 3; k++)
+            off += abs(x[k] - y[k]);
+        assert_true(off < 20 * SIDE * SIDE * 3); /* JPEG, its colours at half resolution */
+    }
+}
+
+/* The same masks to the pixel, pictures as JPEG keeps them; numbers have become classes. */
+static void packed(void **state)
+{
+    (void)state;
+    static const char settings[] = "classes=4,first=1,ignore=0,height=32,width=32,distort=false";
+    const vv_desc *desc = &vv_dataset_segmentation_folder.desc;
+    vv_segmentation_folder_opts opts;
+    vv_pack_opts pack = VV_PACK_DEFAULTS;
+    vv_pack_info info;
+    char src[256], dst[256];
+
+    if (!vv_image_format_available(VV_IMAGE_JPEG))
+        skip();
+    write_pair("topack/train/images/a.png", "topack/train/masks/a.png", 40, 48, 8, 4, 1, 1);
+    write_pair("topack/train/images/b.png", "topack/train/masks/b.png", 64, 50, 10, 4, 1, 2);
+    write_pair("topack/val/images/c.png", "topack/val/masks/c.png", 56, 56, 8, 4, 1, 3);
+    snprintf(src, sizeof src, "%s", at("topack"));
+    snprintf(dst, sizeof dst, "%s", at("packed"));
+    pack.src = src;
+    pack.dst = dst;
+    assert_ok(vv_opts_init(desc, &opts));
+    assert_ok(vv_opts_set_all(desc, &opts, settings));
+    assert_ok(vv_pack_masks(&info, &pack, &opts));
+    assert_int_equal(info.train, 2);
+    assert_int_equal(info.eval, 1);
+    assert_int_equal(info.classes, 4);
+    for (int s = 0; s < 2; s++) {
+        vv_dataset *folder, *shards;
+
+        assert_ok(open_set(&folder, "topack", settings, s ? "eval" : "train"));
+        assert_ok(open_set(&shards, "packed", "classes=4,height=32,width=32,distort=false",
+                           s ? "eval" : "train"));
+        assert_int_equal(folder->count, shards->count);
+        assert_int_equal(shards->spec.classes, 4);
+        read_both(folder, shards, false);
+        if (s == 0)
+            read_both(folder, shards, true);
+        vv_dataset_free(folder);
+        vv_dataset_free(shards);
+    }
+    assert_fails(vv_pack_masks(&info, &pack, &opts), VV_EEXIST);
+    pack.overwrite = true;
+    pack.max_side = 24; /* smaller, both alike */
+    assert_ok(vv_pack_masks(&info, &pack, &opts));
+    assert_int_equal(info.made_anew, 3);
+    vv_opts_fini(desc, &opts);
+
+    vv_dataset *small;
+
+    assert_fails(open_set(&small, "packed", "height=32,width=32", "train"), VV_EINVAL);
+    assert_says("say with classes=");
+    assert_ok(open_set(&small, "packed", "classes=4,height=32,width=32", "train"));
+    read_both(small, small, true);
+    vv_dataset_free(small);
+}
+
 static int remove_root(void **state)
 {
     char command[64];
@@ -487,6 +564,7 @@ int main(void)
         cmocka_unit_test(pixels_keep_their_class), cmocka_unit_test(shares_and_flips),
         cmocka_unit_test(what_is_wrong_is_told),   cmocka_unit_test(any_bytes),
         cmocka_unit_test(no_memory),               cmocka_unit_test(camvid),
+        cmocka_unit_test(packed),
     };
 
     if (!vv_png_available() || !vv_image_format_available(VV_IMAGE_PNG))

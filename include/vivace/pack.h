@@ -41,6 +41,19 @@ typedef struct vv_pack_info {
     uint64_t bytes_in, bytes_out;
     char *notice; /* which were left out; NULL = none. vv_dealloc frees it */
 } vv_pack_info;
+/* ---- ext: for those who pack sets of another kind ---- */
+typedef struct vv_packed_image {
+    void *bytes; /* a JPEG file, or the encoding pil; vv_dealloc frees it */
+    size_t size, read; /* read: of the file */
+    int64_t height, width;
+    bool made_anew;
+} vv_packed_image;
+/* A file as the options keep it; `orient`: what is made anew is turned as EXIF says. */
+VV_API VV_MUST_USE vv_status vv_pack_image(vv_packed_image *out, const vv_pack_opts *opts,
+                                           const char *path, bool orient);
+/* Pixels (1 or 3 channels) as the encoding pil. */
+VV_API VV_MUST_USE vv_status vv_pack_pixels(vv_packed_image *out, const vv_image *image);
+
 /* Columns "image" (jpeg, or pil for raw pixels) and "label" (int). The same for any number of
    threads. What is interrupted has no index, and is begun anew. *info is zero after a failure. */
 VV_API VV_MUST_USE vv_status vv_pack_photos(vv_pack_info *info, const vv_pack_opts *opts);

@@ -35,18 +35,10 @@ typedef struct packing {
     char sentence[1024];
 } packing;
 
-/* One image as the shard has it. */
-typedef struct packed {
-    void *bytes;   /* what is freed */
-    const void *data;
-    size_t size, read;
-    bool made_anew;
-} packed;
-
 /* ---- one image ---- */
 
 /* Pixels of the encoding pil: width, height and length of the mode as u32, mode, pixels. */
-static vv_status raw_of(packed *out, const vv_image *image)
+vv_status vv_pack_pixels(vv_packed_image *out, const vv_image *image)
 {
     const char *mode = image->shape.channels == 1 ? "L" : "RGB";
     const size_t length = strlen(mode);
@@ -60,8 +52,9 @@ static vv_status raw_of(packed *out, const vv_image *image)
     memcpy(at + 12, mode, length);
     memcpy(at + 12 + length, image->pixels, pixels);
     out->bytes = at;
-    out->data = at;
     out->size = 12 + length + pixels;
+    out->height = image->shape.height;
+    out->width = image->shape.width;
     return VV_OK;
 }
 
@@ -88,14 +81,14 @@ static vv_status shrink(vv_image *image, int64_t max_side)
 
 /* A JPEG that fits stays as it is, to the byte, with its orientation. What is made anew is turned
    as EXIF says: the new file says nothing. */
-static vv_status convert(packed *out, const vv_pack_opts *o, const char *path)
+vv_status vv_pack_image(vv_packed_image *out, const vv_pack_opts *o, const char *path, bool orient)
 {
     vv_image image = {0};
     vv_image_info info;
     void *data = NULL;
     size_t bytes;
     vv_status status;
-    *out = (packed){0};
+    *out = (vv_packed_image){.bytes = NULL};
     VV_GO(vv_data_file_read(&data, &bytes, path, MAX_FILE_BYTES));
     out->read = bytes;
     VV_GO(vv_image_probe(&info, path, data, bytes));
@@ -103,22 +96,24 @@ static vv_status convert(packed *out, const vv_pack_opts *o, const char *path)
     if (o->keep == VV_PACK_JPEG && info.format == VV_IMAGE_JPEG &&
         (o->max_side == 0 || longer <= o->max_side)) {
         out->bytes = data;
-        out->data = data;
         out->size = bytes;
+        out->height = info.height;
+        out->width = info.width;
         return VV_OK;
     }
-    vv_image_decode_opts how = {.orient = true};
+    vv_image_decode_opts how = {.orient = orient};
     if (o->max_side > 0 && longer > o->max_side) /* the shorter side may be any: ask for both */
         how.min_height = how.min_width = o->max_side;
     VV_GO(vv_image_decode(&image, path, data, bytes, &how));
     VV_GO(vv_fail_within(shrink(&image, o->max_side), "%s", path));
     out->made_anew = true;
     if (o->keep == VV_PACK_RAW) {
-        VV_GO(raw_of(out, &image));
+        VV_GO(vv_pack_pixels(out, &image));
     } else {
         VV_GO(vv_fail_within(vv_jpeg_encode(&out->bytes, &out->size, &image.shape, image.pixels,
                                             o->quality), "%s", path));
-        out->data = out->bytes;
+        out->height = image.shape.height;
+        out->width = image.shape.width;
     }
 out:
     vv_image_fini(&image);
@@ -129,7 +124,7 @@ out:
 /* ---- all of them ---- */
 
 /* With the lock held, when its turn has come. */
-static vv_status deliver(packing *p, int64_t i, const packed *image, vv_status status,
+static vv_status deliver(packing *p, int64_t i, const vv_packed_image *image, vv_status status,
                          const char *sentence)
 {
     vv_pack_info *info = p->info;
@@ -142,7 +137,7 @@ static vv_status deliver(packing *p, int64_t i, const packed *image, vv_status s
         unsigned char class[8];
         for (int k = 0; k < 8; k++)
             class[k] = (unsigned char)((uint64_t)label >> (8 * k));
-        const vv_mds_bytes values[2] = {{image->data, image->size}, {class, sizeof class}};
+        const vv_mds_bytes values[2] = {{image->bytes, image->size}, {class, sizeof class}};
         info->bytes_in += image->read;
         info->made_anew += image->made_anew;
         VV_TRY(vv_mds_writer_add(p->writer, values));
@@ -164,11 +159,11 @@ static void *work(void *arg)
     while (!p->stop && p->issued < p->list->count) {
         const int64_t i = p->issued++;
         char sentence[1024] = "";
-        packed image = {0};
+        vv_packed_image image = {.bytes = NULL};
         pthread_mutex_unlock(&p->lock);
         vv_status status = vvi_photo_path(p->list, i, &path);
         if (status == VV_OK)
-            status = convert(&image, p->opts, vv_str_text(&path));
+            status = vv_pack_image(&image, p->opts, vv_str_text(&path), true);
         if (status != VV_OK)
             snprintf(sentence, sizeof sentence, "%s", vv_error());
         pthread_mutex_lock(&p->lock);
