@@ -1,5 +1,5 @@
-/* mask_shards.c - pictures with masks as MDS shards: written by `vivace data pack`, read in place of
- * the files. Masks are packed as classes, so that no table of colours is needed any more. */
+/* mask_shards.c - pictures with masks as MDS shards: written by `vivace data pack`, read in place
+ * of the files. Masks are packed as classes, so that no table of colours is needed any more. */
 #include <string.h>
 
 #include <vivace/ext/data_files.h>
@@ -39,8 +39,8 @@ static vv_status read_classes(vvi_mask_classes *out, vv_mds *mds, int64_t asked)
     VV_TRY(vv_mds_class_names(&names, &count, mds));
     out->classes = asked ? asked : count;
     if (out->classes < 1 || out->classes > NONE)
-        return vv_fail(VV_EINVAL, "data set segmentation_folder: say with classes= how many classes "
-                                  "there are; there is no classes.json beside the shards");
+        return vv_fail(VV_EINVAL, "data set segmentation_folder: say with classes= how many "
+                                  "classes there are; there is no classes.json beside the shards");
     for (int k = 0; k < 256; k++)
         out->of[k] = k < out->classes ? k : k == NONE ? VVI_NO_CLASS : VVI_BAD_CLASS;
     for (int64_t k = 0; count == out->classes && k < count; k++)
@@ -168,8 +168,8 @@ static vv_status pack_pair(packing *p, const vvi_mask_pair *pair, vv_mds_writer 
     p->info->made_anew += image.made_anew;
     p->done++;
     if (p->opts->progress && !p->opts->progress(p->opts->ctx, p->done, p->total))
-        status = vv_fail(VV_EINTERRUPTED, "stopped by the user after %lld of %lld images; the set is "
-                                          "not finished, the same command begins again",
+        status = vv_fail(VV_EINTERRUPTED, "stopped by the user after %lld of %lld images; the set "
+                                          "is not finished, the same command begins again",
                          (long long)p->done, (long long)p->total);
 out:
     vv_dealloc(image.bytes);
@@ -219,7 +219,8 @@ vv_status vv_pack_masks(vv_pack_info *info, const vv_pack_opts *pack,
     VV_GO(vvi_mask_pairs_find(&eval, &layout, opts, pack->src, false));
     VV_GO(vvi_mask_classes_read(&classes, opts, pack->src, layout));
     if (classes.classes > NONE)
-        VV_GO(vv_fail(VV_EINVAL, "%lld classes; masks have room for 255", (long long)classes.classes));
+        VV_GO(vv_fail(VV_EINVAL, "%lld classes; masks have room for 255",
+                      (long long)classes.classes));
     info->classes = classes.classes;
     packing p = {pack, &classes, info, 0, train.count + eval.count};
     VV_GO(pack_split(&p, &train, "train"));
