@@ -405,26 +405,29 @@ static vv_status choose_kernel(vv_graph *g, vvi_plan *plan, vvi_instr *instr)
                    vv_shape_text(first->ndim, first->shape, shape, sizeof shape));
 }
 
-/* Instructions whose results nobody reads (after fusion some are left over). */
-static void drop_dead(vvi_plan *plan)
+/* Instructions whose results nobody reads (after fusion some are left over). Readers come behind
+   makers, so that one pass from the end sees them all. */
+static vv_status drop_dead(vvi_plan *plan)
 {
-    bool changed = true;
-    while (changed) {
-        changed = false;
-        for (int i = plan->instr_count - 1; i >= 0; i--) {
-            vvi_instr *instr = &plan->instrs[i];
-            bool wanted = instr->op == VV_OP_ACCUMULATE;
-            for (int k = 0; k < instr->n_out && !wanted && !instr->dead; k++)
-                wanted = instr->out[k] >= 0 && (vvi_plan_is_result(plan, instr->out[k]) ||
-                                                vvi_plan_uses(plan, instr->out[k]) > 0);
-            if (!wanted && !instr->dead && instr->op != VV_OP_RESHAPE)
-                instr->dead = changed = true;
-        }
+    bool *read = NULL; /* by value: its memory is, by a result or an instruction that stays */
+    VV_TRY(vv_alloc_array(&read, (size_t)plan->value_count + 1, sizeof *read));
+    for (int i = 0; i < plan->result_count; i++)
+        if (plan->results[i].value >= 0)
+            read[vvi_plan_root(plan, plan->results[i].value)] = true;
+    for (int i = plan->instr_count - 1; i >= 0; i--) {
+        vvi_instr *instr = &plan->instrs[i];
+        bool wanted = instr->op == VV_OP_ACCUMULATE;
+        for (int k = 0; k < instr->n_out && !wanted; k++)
+            wanted = instr->out[k] >= 0 && read[vvi_plan_root(plan, instr->out[k])];
+        if (instr->op == VV_OP_RESHAPE || !wanted)
+            instr->dead = true; /* aliases are resolved: nothing to run */
+        for (int k = 0; k < instr->n_in && !instr->dead; k++)
+            if (instr->in[k] >= 0)
+                read[vvi_plan_root(plan, instr->in[k])] = true;
     }
-    for (int i = 0; i < plan->instr_count; i++)
-        if (plan->instrs[i].op == VV_OP_RESHAPE)
-            plan->instrs[i].dead = true; /* aliases are resolved: nothing to run */
+    vv_dealloc(read);
     vvi_plan_compact(plan);
+    return VV_OK;
 }
 
 static bool backend_fuses(const vv_backend *backend)
@@ -438,7 +441,7 @@ static bool backend_fuses(const vv_backend *backend)
 static vv_status make_plan(const vvi_request *r, vvi_plan *plan)
 {
     VV_TRY(build(r, plan));
-    drop_dead(plan);
+    VV_TRY(drop_dead(plan));
     if (r->g->opts.fuse && backend_fuses(r->g->backend))
         VV_TRY(vvi_pass_fuse_chains(plan));
     for (int i = 0; i < plan->instr_count; i++)
