@@ -1,8 +1,8 @@
 /* test_g1_microbatch.c - guarantee G1: the microbatch size does not change the training beyond
  * rounding. A batch of 512 rows in pieces of 512, 128 and 100 (the last smaller), with dropout,
- * momentum and clipping, over several steps, with both losses of classifiers: the same losses, gradient norms and weights; and the
- * same bits when nothing but the run is repeated. (Statistics of batch norms are those of each
- * microbatch, by nature.) */
+ * momentum and clipping, over several steps, with both losses of classifiers: the same losses,
+ * gradient norms and weights; and the same bits when nothing but the run is repeated. (Statistics
+ * of batch norms are those of each microbatch, by nature.) */
 #include "unit/train/train_test.h"
 
 #define STEPS 8

@@ -47,6 +47,7 @@ static const char *const of_texts[] = {
     "dataset.seq=16", "model.d=64", "model.heads=2", "model.layers=4",
     "evaluators={small: {subset: 8sp, interval: 2ba, batch_size: 4}}", NULL};
 static const char *const of_boxes[] = {"model.width=8", NULL};
+static const char *const of_imagenet[] = {"dataset.size=64", "workers=1", NULL};
 
 /* *smaller = further overrides for such a model. */
 static void resolves_and_plans(const char *path, const char *const **smaller)
@@ -61,7 +62,8 @@ static void resolves_and_plans(const char *path, const char *const **smaller)
     assert_null(strstr(vv_str_text(&first), "name: \"\"\n")); /* of the run */
     *smaller = strstr(vv_str_text(&first), "\n  seq: ")       ? of_texts
                : strstr(vv_str_text(&first), "\n  name: ssd\n") ? of_boxes
-                                                                : nothing;
+               : strstr(vv_str_text(&first), "\n  name: imagenet\n") ? of_imagenet
+                                                                     : nothing;
     vv_run *run = new_run(recipe);
     assert_ok(vv_trainer_plan(vv_run_trainer(run), &plan));
     assert_non_null(strstr(vv_str_text(&plan), "parameters"));
