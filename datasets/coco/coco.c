@@ -22,6 +22,7 @@ typedef struct coco {
     vv_image_shape shape;
     int64_t max_boxes;
     vv_box_augment change;
+    vv_str notice;
 } coco;
 
 static void coco_free(coco *c)
@@ -32,6 +33,7 @@ static void coco_free(coco *c)
     vv_dealloc(c->folder);
     vv_dealloc(c->samples);
     vv_dealloc(c->names);
+    vv_str_fini(&c->notice);
     vv_dealloc(c);
 }
 
@@ -177,6 +179,20 @@ static vv_status choose_images(coco *c, bool train, const char *file, int64_t *c
     return VV_OK;
 }
 
+/* What is left out is told. */
+static vv_status note(coco *c, const char *file, int64_t used)
+{
+    const int64_t bare = c->set.image_count - used;
+    if (bare || c->set.empty)
+        vv_str_addf(&c->notice, "data set coco: %s: ", file);
+    if (bare)
+        vv_str_addf(&c->notice, "%lld images without boxes%s", (long long)bare,
+                    c->set.empty ? " and " : " are left out");
+    if (c->set.empty)
+        vv_str_addf(&c->notice, "%lld boxes without an area are left out", (long long)c->set.empty);
+    return vv_str_status(&c->notice);
+}
+
 static vv_status name_classes(coco *c)
 {
     VV_TRY(vv_alloc_array(&c->names, (size_t)c->set.category_count + 1, sizeof *c->names));
@@ -234,10 +250,13 @@ static vv_status coco_open(vv_dataset **out, const void *opts, const char *split
     VV_GO(read_annotations(c, dir, file));
     VV_GO(choose_images(c, train, file, &dataset->count));
     VV_GO(name_classes(c));
+    VV_GO(note(c, file, dataset->count));
     dataset->type = train && o->augment ? &drawn_class : &plain_class;
     dataset->name = "coco";
     dataset->spec = spec_of(o, c->set.category_count);
     dataset->class_names = c->names;
+    dataset->prepare.whole = true;
+    dataset->notice = vv_str_text(&c->notice)[0] ? vv_str_text(&c->notice) : NULL;
     dataset->prepare.whole = true;
     dataset->self = c;
     *out = dataset;

@@ -106,6 +106,9 @@ static void reads_what_the_file_says(void **state)
     assert_ok(open_set(&set, dir, "eval", 3));
     assert_int_equal(set->count, 3);
     assert_int_equal(set->spec.classes, 3);
+    assert_true(set->prepare.whole); /* other images are made alike: nothing is cut */
+    assert_string_equal(set->notice,
+                        "data set coco: boxes.json: 1 boxes without an area are left out");
     assert_string_equal(set->class_names[0], "background");
     assert_string_equal(set->class_names[1], "other"); /* id 4 before id 9 */
     assert_string_equal(set->class_names[2], "red");
@@ -129,6 +132,8 @@ static void reads_what_the_file_says(void **state)
     vv_dataset_free(set);
     assert_ok(open_set(&set, dir, "train", 1)); /* without the crowd one row is enough */
     assert_int_equal(set->count, 2);
+    assert_non_null(
+        strstr(set->notice, "1 images without boxes and 1 boxes without an area are left"));
     assert_ok(vv_dataset_read(set, 0, NULL, rows));
     assert_near((double)rows[0][4], 2, 0, 0);
     vv_dataset_free(set);

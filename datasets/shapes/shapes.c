@@ -225,6 +225,7 @@ static vv_status shapes_open(vv_dataset **out, const void *opts, const char *spl
     dataset->count = train ? o->train : o->eval;
     dataset->class_names = class_names;
     dataset->prepare.whole = true;
+    dataset->prepare.whole = true;
     dataset->self = s;
     *out = dataset;
     return VV_OK;
