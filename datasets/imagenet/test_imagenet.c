@@ -79,6 +79,46 @@ static void classes_from_a_file(void **unused)
     remove_dir(dir);
 }
 
+/* 400 changed label files: a set whose labels are classes, or one sentence that names the line. */
+static void changed_label_files(void **unused)
+{
+    (void)unused;
+    static const char text[] = "ILSVRC2012_val_00000001.JPEG n01440764\n"
+                               "ILSVRC2012_val_00000002,2\n\n#\nILSVRC2012_val_00000003 1\n";
+    char dir[256];
+    int opened = 0, refused = 0;
+    if (!can_read_photos())
+        skip();
+    temp_dir(dir);
+    write_set(dir);
+    for (uint64_t round = 0; round < 400; round++) {
+        vv_rng rng = vv_rng_at(11, "labels", round);
+        char copy[sizeof text];
+        vv_dataset *set;
+        memcpy(copy, text, sizeof text);
+        for (int64_t k = vv_rng_below(&rng, 4); k > 0; k--)
+            copy[vv_rng_below(&rng, sizeof text - 1)] = (char)vv_rng_below(&rng, 256);
+        write_file(dir, "val.txt", copy, sizeof text - 1 - (size_t)vv_rng_below(&rng, 40));
+        const vv_status status = open_photos(&set, &vv_dataset_imagenet, dir, SMALL, "eval");
+        if (status == VV_OK) {
+            for (int64_t i = 0; i < set->count; i++) {
+                int32_t label = -1;
+                assert_ok(vv_dataset_read(set, i, NULL, &label));
+                assert_in_range(label, 0, 2);
+            }
+            opened++;
+            vv_dataset_free(set);
+        } else {
+            assert_int_equal(status, VV_EFORMAT);
+            assert_says("data set imagenet");
+            refused++;
+        }
+    }
+    if (opened < 20 || refused < 20)
+        fail_msg("%d opened, %d refused", opened, refused);
+    remove_dir(dir);
+}
+
 static void names_of_classes(void **unused)
 {
     (void)unused;
@@ -121,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_from_a_file),
+        cmocka_unit_test(changed_label_files),
         cmocka_unit_test(names_of_classes),
         cmocka_unit_test(shape_without_files),
     };
