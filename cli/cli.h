@@ -65,6 +65,8 @@ typedef struct cli_loaded {
     vv_recipe *recipe;
     vv_run *run;
     vv_str recipe_path, checkpoint_path;
+    vv_saved_input input; /* with `synthetic`: what the checkpoint says of its data, if it does */
+    bool input_known;
 } cli_loaded;
 vv_status cli_load_run(cli_loaded *loaded, const char *run, const char *recipe,
                        const cli_args *args, bool synthetic);

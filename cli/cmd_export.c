@@ -5,17 +5,26 @@
 
 #include <vivace/export.h>
 
-typedef vv_status export_fn(vv_run *run, const char *path, const vv_onnx_opts *opts);
+typedef vv_status export_fn(const cli_loaded *l, const char *path, const vv_onnx_opts *opts);
 
-static vv_status to_safetensors(vv_run *run, const char *path, const vv_onnx_opts *opts)
+static vv_status to_safetensors(const cli_loaded *l, const char *path, const vv_onnx_opts *opts)
 {
     (void)opts;
-    return vv_export_safetensors(vv_trainer_state(vv_run_trainer(run))->model, path);
+    return vv_export_safetensors(vv_trainer_state(vv_run_trainer(l->run))->model, path);
 }
 
-static vv_status to_onnx(vv_run *run, const char *path, const vv_onnx_opts *opts)
+static vv_status to_timm(const cli_loaded *l, const char *path, const vv_onnx_opts *opts)
 {
-    const vv_state *state = vv_trainer_state(vv_run_trainer(run));
+    (void)opts;
+    if (!l->input_known)
+        return vv_fail(VV_ENOTFOUND, "the checkpoint does not tell what its data are; it is of an "
+                                     "earlier version, or of a text");
+    return vv_export_timm(vv_trainer_state(vv_run_trainer(l->run))->model, &l->input, path);
+}
+
+static vv_status to_onnx(const cli_loaded *l, const char *path, const vv_onnx_opts *opts)
+{
+    const vv_state *state = vv_trainer_state(vv_run_trainer(l->run));
     return vv_export_onnx_with(state->model, &state->input_spec, path, opts);
 }
 
@@ -25,6 +34,7 @@ static const struct {
 } formats[] = {
     {"safetensors", "model.safetensors", to_safetensors},
     {"onnx", "model.onnx", to_onnx},
+    {"timm", "timm_model", to_timm},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -52,10 +62,10 @@ static int run(int argc, char **argv)
     if (code == CLI_DONE && !args.word_count)
         code = cli_usage(&cli_export, "no run was given");
     if (code == CLI_DONE && which < 0)
-        code = cli_usage(&cli_export, "unknown format %s; there are safetensors and onnx", format);
+        code = cli_usage(&cli_export, "unknown format %s; there are safetensors, onnx and timm", format);
     if (code == CLI_DONE && !nchw && strcmp(layout, "nhwc") != 0)
         code = cli_usage(&cli_export, "unknown layout %s; there are nhwc and nchw", layout);
-    if (code == CLI_DONE && which == 0 && (nchw || pixels || softmax))
+    if (code == CLI_DONE && which != 1 && (nchw || pixels || softmax))
         code = cli_usage(&cli_export, "--layout, --pixels and --softmax are for --format onnx");
     if (code == CLI_DONE) {
         const char *path = out ? out : formats[which].file;
@@ -63,7 +73,7 @@ static int run(int argc, char **argv)
         vv_onnx_opts opts = {.nchw = nchw, .pixels = pixels, .softmax = softmax};
         if (status == VV_OK)
             opts.normalise = vv_loader_transform(vv_run_eval_loader(l.run))->normalise;
-        if (status != VV_OK || formats[which].write(l.run, path, &opts) != VV_OK)
+        if (status != VV_OK || formats[which].write(&l, path, &opts) != VV_OK)
             code = cli_fail();
         else
             printf("%s\n", path);
@@ -75,6 +85,6 @@ static int run(int argc, char **argv)
 
 const cli_verb cli_export = {
     "export",
-    "RUN|CHECKPOINT [--format safetensors|onnx] [--layout nhwc|nchw] [--pixels] [--softmax] "
+    "RUN|CHECKPOINT [--format safetensors|onnx|timm] [--layout nhwc|nchw] [--pixels] [--softmax] "
     "[--out FILE] [--recipe FILE]",
     "Writes a trained model for other programs.", run};

@@ -57,14 +57,10 @@ vv_status cli_load_run(cli_loaded *l, const char *run, const char *recipe, const
     opts.resume = false;
     opts.load_path = folder ? vv_str_text(&l->checkpoint_path) : run;
     opts.synthetic = synthetic;
-    vv_saved_input input = {0};
-    bool found = false;
-    vv_status status = synthetic ? input_inside(&input, &found, opts.load_path) : VV_OK;
-    opts.input = found ? &input : NULL;
-    if (status == VV_OK)
-        status = vv_run_new(&l->run, l->recipe, &opts);
-    vv_saved_input_fini(&input);
-    return status;
+    if (synthetic)
+        VV_TRY(input_inside(&l->input, &l->input_known, opts.load_path));
+    opts.input = l->input_known ? &l->input : NULL;
+    return vv_run_new(&l->run, l->recipe, &opts);
 }
 
 void cli_unload(cli_loaded *l)
@@ -73,4 +69,5 @@ void cli_unload(cli_loaded *l)
     vv_recipe_free(l->recipe);
     vv_str_fini(&l->recipe_path);
     vv_str_fini(&l->checkpoint_path);
+    vv_saved_input_fini(&l->input);
 }

@@ -2,7 +2,7 @@
 #ifndef VIVACE_EXPORT_H
 #define VIVACE_EXPORT_H
 
-#include <vivace/model.h>
+#include <vivace/train.h>
 
 VV_BEGIN_DECLS
 
@@ -10,6 +10,12 @@ VV_BEGIN_DECLS
    model's weight_map says other programs store [in, out] are written so; so are shared weights,
    once. */
 VV_API VV_MUST_USE vv_status vv_export_safetensors(vv_model *model, const char *path);
+
+/* A folder (made, with those above it) with model.safetensors and config.json, from which timm makes
+   the model: timm.create_model("local-dir:FOLDER", pretrained=True). `input`: what the checkpoint
+   says of its data. VV_EUNSUPPORTED if timm has no such model. */
+VV_API VV_MUST_USE vv_status vv_export_timm(vv_model *model, const vv_saved_input *input,
+                                            const char *folder);
 
 /* Whether this build can write ONNX (it needs protobuf-c). */
 VV_API bool vv_export_has_onnx(void);

@@ -271,6 +271,42 @@ out:
     return status;
 }
 
+/* Which of timm's it is: by its blocks. */
+static vv_status timm(const vv_model *model, const vv_sample_spec *input, vv_str *out)
+{
+    static const struct {
+        const char *name;
+        int blocks[4];
+    } nets[] = {{"resnet18", {2, 2, 2, 2}}, {"resnet34", {3, 4, 6, 3}}, {"resnet50", {3, 4, 6, 3}},
+                {"resnet101", {3, 4, 23, 3}}, {"resnet152", {3, 8, 36, 3}}};
+    static const char *const stages[] = {"layer1", "layer2", "layer3", "layer4"};
+    vv_module *stem = vv_module_find(model->net, "conv1");
+    const bool deep = vv_module_find(model->net, "layer1.0.conv3") != NULL;
+    vv_module *inner = vv_module_find(model->net, "layer1.0.conv2");
+    const vv_conv2d_layer *first = stem ? vv_module_self(stem) : NULL;
+    const vv_conv2d_layer *middle = inner ? vv_module_self(inner) : NULL;
+    for (size_t i = deep ? 2 : 0; i < (deep ? 5u : 2u); i++) {
+        bool same = first && middle && vv_module_type(stem) == &vv_conv2d_class &&
+                    vv_module_type(inner) == &vv_conv2d_class && first->kernel[0] == 7;
+        for (int s = 0; s < 4 && same; s++) {
+            const vv_module *stage = vv_module_find(model->net, stages[s]);
+            same = stage && vv_module_child_count(stage) == nets[i].blocks[s];
+        }
+        if (!same)
+            continue;
+        vv_str_addf(out, "\"architecture\": \"%s\", \"model_args\": {\"in_chans\": %lld",
+                    nets[i].name, (long long)input->input_shape[2]);
+        if (deep)
+            vv_str_addf(out, ", \"cardinality\": %lld, \"base_width\": %lld",
+                        (long long)middle->conv.groups,
+                        (long long)(middle->out_channels / middle->conv.groups));
+        vv_str_add(out, "}");
+        return vv_str_status(out);
+    }
+    return vv_fail(VV_EUNSUPPORTED, "timm has no ResNet with this stem or with these layers");
+}
+static const vv_weight_map weight_map = {.timm = timm};
+
 static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *input, uint64_t seed)
 {
     vv_module *net = NULL;
@@ -286,6 +322,7 @@ static vv_status build(vv_model **out, const void *opts, const vv_sample_spec *i
         vv_model_free(model);
         return status;
     }
+    model->weight_map = &weight_map;
     *out = model;
     return VV_OK;
 }

@@ -473,7 +473,33 @@ out:
     return status;
 }
 
-static const vv_weight_map weight_map = {.renamed = renamed, .adapt = adapt};
+/* timm's tiny ViT, with this one's numbers. */
+static vv_status timm(const vv_model *model, const vv_sample_spec *input, vv_str *out)
+{
+    vv_module *net = model->net, *core = vv_module_find(net, "blocks.0.attn.core");
+    const vv_module *patches = vv_module_find(net, "patch_embed.proj");
+    const vv_module *blocks = vv_module_find(net, "blocks");
+    const vv_module *qkv = vv_module_find(net, "blocks.0.attn.qkv");
+    const vv_module *fc1 = vv_module_find(net, "blocks.0.mlp.fc1");
+    if (!vv_module_param(net, "cls_token") || !vv_module_find(net, "norm") || !core || !patches ||
+        !blocks || !qkv || !fc1 || vv_module_type(core) != &vv_attention_class)
+        return vv_fail(VV_EUNSUPPORTED, "timm has no ViT like this, only those with a class token "
+                                        "and norms before the branches");
+    const vv_attention_layer *attention = vv_module_self(core);
+    const int64_t *proj = vv_module_param(patches, "weight")->value->shape;
+    const int64_t hidden = vv_module_param(fc1, "weight")->value->shape[0];
+    vv_str_addf(out,
+                "\"architecture\": \"vit_tiny_patch16_224\", \"model_args\": {\"img_size\": [%lld, "
+                "%lld], \"patch_size\": %lld, \"in_chans\": %lld, \"embed_dim\": %lld, "
+                "\"depth\": %d, \"num_heads\": %lld, \"mlp_ratio\": %.10g, \"qkv_bias\": %s}",
+                (long long)input->input_shape[0], (long long)input->input_shape[1],
+                (long long)proj[2], (long long)proj[1], (long long)proj[0],
+                vv_module_child_count(blocks), (long long)attention->heads,
+                (double)hidden / (double)proj[0], vv_module_param(qkv, "bias") ? "true" : "false");
+    return vv_str_status(out);
+}
+
+static const vv_weight_map weight_map = {.renamed = renamed, .adapt = adapt, .timm = timm};
 
 /* ---- descriptors ---- */
 
