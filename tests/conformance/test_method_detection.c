@@ -209,6 +209,36 @@ static void microbatches_cannot_be_seen(void **unused)
     data_fini(&d);
 }
 
+static void resuming_cannot_be_seen(void **unused)
+{
+    (void)unused;
+    char path[] = "/tmp/vivace-test-XXXXXX";
+    vv_trainer *trainer;
+    weights parts[2];
+    data d;
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    shapes_init(&d);
+    for (int i = 0; i < 3; i++) { /* all of it; the first half; the second */
+        vv_trainer_opts opts = detector_opts(&d, i == 1 ? "3ba" : "6ba");
+        opts.load_path = i == 2 ? path : NULL;
+        assert_ok(vv_trainer_new(&trainer, &opts));
+        assert_ok(vv_trainer_fit(trainer));
+        if (i == 1)
+            assert_ok(vv_trainer_save(trainer, path));
+        else
+            parts[i / 2] = weights_of(trainer);
+        vv_trainer_free(trainer);
+    }
+    assert_int_equal(parts[0].count, parts[1].count);
+    assert_memory_equal(parts[0].values, parts[1].values, parts[0].count * sizeof(float));
+    free(parts[0].values);
+    free(parts[1].values);
+    data_fini(&d);
+    unlink(path);
+}
+
 int main(void)
 {
     vv_set_threads(1);
@@ -218,6 +248,7 @@ int main(void)
         cmocka_unit_test(resizing_needs_no_boxes_moved),
         cmocka_unit_test(loaders_do_not_move_pixels),
         cmocka_unit_test(microbatches_cannot_be_seen),
+        cmocka_unit_test(resuming_cannot_be_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
