@@ -62,7 +62,8 @@ static int run(int argc, char **argv)
     if (code == CLI_DONE && !args.word_count)
         code = cli_usage(&cli_export, "no run was given");
     if (code == CLI_DONE && which < 0)
-        code = cli_usage(&cli_export, "unknown format %s; there are safetensors, onnx and timm", format);
+        code = cli_usage(&cli_export, "unknown format %s; there are safetensors, onnx and timm",
+                         format);
     if (code == CLI_DONE && !nchw && strcmp(layout, "nhwc") != 0)
         code = cli_usage(&cli_export, "unknown layout %s; there are nhwc and nchw", layout);
     if (code == CLI_DONE && which != 1 && (nchw || pixels || softmax))

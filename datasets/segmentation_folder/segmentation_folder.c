@@ -383,6 +383,7 @@ static vv_status set_open(vv_dataset **out, const void *opts, const char *split)
     dataset->spec = spec_of(o, set->classes.classes);
     if (set->classes.names[0])
         dataset->class_names = (const char *const *)set->classes.names;
+    dataset->prepare.whole = true;
     dataset->self = set;
     *out = dataset;
     dataset = NULL;

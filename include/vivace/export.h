@@ -11,9 +11,9 @@ VV_BEGIN_DECLS
    once. */
 VV_API VV_MUST_USE vv_status vv_export_safetensors(vv_model *model, const char *path);
 
-/* A folder (made, with those above it) with model.safetensors and config.json, from which timm makes
-   the model: timm.create_model("local-dir:FOLDER", pretrained=True). `input`: what the checkpoint
-   says of its data. VV_EUNSUPPORTED if timm has no such model. */
+/* A folder (made, with those above it) with model.safetensors and config.json, from which timm
+   makes the model: timm.create_model("local-dir:FOLDER", pretrained=True). `input`: what the
+   checkpoint says of its data. VV_EUNSUPPORTED if timm has no such model. */
 VV_API VV_MUST_USE vv_status vv_export_timm(vv_model *model, const vv_saved_input *input,
                                             const char *folder);
 

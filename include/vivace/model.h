@@ -48,9 +48,9 @@ typedef struct vv_weight_map {
        size); *out stays NULL if it cannot. `told` gets a sentence. Ours too. May be NULL. */
     vv_status (*adapt)(VV_OWNED vv_tensor **out, const vv_model *model, const char *name,
                        const vv_tensor *given, const vv_tensor *own, vv_str *told);
-    /* For files that timm's create_model reads, whose names are the tree's: appends the members of a
-       JSON object that say which of its models this is: "architecture", "model_args". A sentence if
-       it has none such. May be NULL. */
+    /* For files that timm's create_model reads, whose names are the tree's: appends the members of
+       a JSON object that say which of its models this is: "architecture", "model_args". A sentence
+       if it has none such. May be NULL. */
     vv_status (*timm)(const vv_model *model, const vv_sample_spec *input, vv_str *out);
 } vv_weight_map;
 

@@ -1,6 +1,6 @@
-/* test_timm.c - what must hold: config.json names timm's architecture, its numbers, the data's mean,
- * cut and class names; timm, where Python has it ($VIVACE_PYTHON names another), makes the model
- * from the folder and computes the same; what timm does not have is refused, and nothing is
+/* test_timm.c - what must hold: config.json names timm's architecture, its numbers, the data's
+ * mean, cut and class names; timm, where Python has it ($VIVACE_PYTHON names another), makes the
+ * model from the folder and computes the same; what timm does not have is refused, and nothing is
  * written. */
 #include "vv_test.h"
 #include "vv_test_files.h"
