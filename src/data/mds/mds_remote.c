@@ -47,12 +47,12 @@ static bool same_file(const char *a, const char *b)
 }
 
 /* Fetched each time: what the cache holds must be what the store has. */
-static vv_status fetch_file(vv_mds *mds, const char *name, bool *changed)
+static vv_status fetch_file(vv_mds *mds, const char *name, bool optional, bool *changed)
 {
     vv_status status;
     char *path = NULL, *fresh = NULL;
     char fresh_name[64];
-    const vvi_remote_object object = {name, UINT64_MAX, VVI_DIGEST_KINDS, NULL};
+    const vvi_remote_object object = {name, UINT64_MAX, VVI_DIGEST_KINDS, NULL, optional};
     snprintf(fresh_name, sizeof fresh_name, "%s.new-%ld", name, (long)getpid());
     VV_GO(path_of(mds, name, &path));
     VV_GO(path_of(mds, fresh_name, &fresh));
@@ -70,7 +70,7 @@ out:
 vv_status vvi_mds_remote_file(vv_mds *mds, const char *name)
 {
     bool changed;
-    return fetch_file(mds, name, &changed);
+    return fetch_file(mds, name, true, &changed);
 }
 
 /* The forms an index has, in the order in which they are looked for; those that the store does not
@@ -82,7 +82,7 @@ static vv_status find_index(vv_mds *mds)
     for (int i = 0; i < 3; i++) {
         char *other;
         if (status == VV_ENOTFOUND) {
-            status = fetch_file(mds, names[i], &mds->remote->changed);
+            status = fetch_file(mds, names[i], false, &mds->remote->changed);
             if (status == VV_OK)
                 continue;
         }
@@ -128,7 +128,7 @@ vv_status vvi_mds_remote_open(vv_mds *mds, const vv_mds_opts *opts)
 static vv_status get(vv_mds *mds, const char *name, uint64_t bytes, const vvi_mds_sum *sum,
                      const char *path, const atomic_bool *stop)
 {
-    const vvi_remote_object object = {name, bytes, sum->kind, sum->hex};
+    const vvi_remote_object object = {name, bytes, sum->kind, sum->hex, false};
     return vvi_remote_get(mds->remote->store, &object, path, stop);
 }
 

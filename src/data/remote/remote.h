@@ -27,6 +27,7 @@ typedef struct vvi_remote_object {
     uint64_t bytes;       /* it must have so many; UINT64_MAX = not known */
     vvi_digest_kind kind; /* VVI_DIGEST_KINDS = no checksum */
     const char *hex;
+    bool optional; /* it may be missing: S3 answers 403 to those who may not list a bucket */
 } vvi_remote_object;
 /* Fetches it to `path`, which appears whole and checked or not at all. What was fetched when a
    transfer broke off stays in path.part, and the next one goes on behind it. Failures that may pass

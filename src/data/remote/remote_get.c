@@ -275,7 +275,7 @@ static vv_status answered(transfer *t, long code)
         t->may_pass = true;
         VV_TRY(empty_part(t));
     }
-    if (code == 404 || code == 410)
+    if (code == 404 || code == 410 || (code == 403 && t->object->optional))
         return vv_fail(VV_ENOTFOUND, "%s/%s: the server answered %ld, there is no such object",
                        shown, name, code);
     if (code == 401 || code == 403)

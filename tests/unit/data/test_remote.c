@@ -232,6 +232,32 @@ static void what_does_not_pass_is_told(void **state)
     end_world(&w);
 }
 
+/* S3 answers 403 for what is not there to those who may not list a bucket: no classes then. */
+static void classes_may_be_missing(void **state)
+{
+    (void)state;
+    world w;
+    vv_mds *mds;
+    const char *const *names;
+    int64_t count;
+    start_world(&w, "", "sha256");
+    write_file(w.source, "classes.json", "[\"a\", \"b\"]", 10);
+    for (int k = 0; k < 3; k++) {
+        char path[1024];
+        assert_ok(vv_mds_open_with(&mds, &w.opts));
+        w.server.only = "classes";
+        atomic_store(&w.server.refuse_code, 403);
+        atomic_store(&w.server.refuse, k == 1);
+        assert_ok(vv_mds_class_names(&names, &count, mds));
+        assert_int_equal(count, k == 0 ? 2 : 0);
+        vv_mds_free(mds);
+        snprintf(path, sizeof path, "%s/classes.json", w.source);
+        if (k == 1)
+            assert_int_equal(remove(path), 0);
+    }
+    end_world(&w);
+}
+
 static void a_dead_server_and_its_return(void **state)
 {
     (void)state;
@@ -508,6 +534,7 @@ int main(void)
         cmocka_unit_test(version_1_too),
         cmocka_unit_test(what_passes_is_tried_again),
         cmocka_unit_test(what_does_not_pass_is_told),
+        cmocka_unit_test(classes_may_be_missing),
         cmocka_unit_test(a_dead_server_and_its_return),
         cmocka_unit_test(an_old_part_goes_on),
         cmocka_unit_test(a_full_cache_loses_the_oldest),
