@@ -7,6 +7,8 @@
 
 #include "data/mds/mds_set.h"
 
+enum { MOST_TRIES = 10 };
+
 static vv_status read_index(vv_mds *mds)
 {
     char *path = NULL;
@@ -221,12 +223,12 @@ static int64_t shard_of(const vvi_mds_index *index, int64_t sample)
 }
 
 /* Brings a shard that is held into memory. Another process may have thrown the file out of a cache
-   that it shares with us: then it is fetched once more. */
+   that it shares with us, even again and again: then it is fetched once more. */
 static vv_status bring(vv_mds *mds, int64_t s)
 {
     vvi_mds_held *held = &mds->shards[s];
     vv_status status = VV_OK;
-    for (int tries = 0; !held->data && tries < 2; tries++) {
+    for (int tries = 0; !held->data && tries < MOST_TRIES; tries++) {
         if (mds->remote) {
             pthread_mutex_unlock(&mds->lock);
             status = vvi_mds_remote_need(mds, s);
