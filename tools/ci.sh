@@ -1,6 +1,7 @@
 #!/bin/bash
 # ci.sh - runs one job of the continuous integration, exactly as it runs there:
-#   tools/ci.sh debug | release | asan | tsan | minimal | lint | counts | fuzz-smoke | valgrind | dist
+#   tools/ci.sh debug | release | asan | tsan | minimal | lint | counts | arm64 | fuzz-smoke |
+#   valgrind | dist
 # Each job has its own build folder (build-JOB) and ends with a line `N passed, N failed, N skipped`.
 set -u
 cd "$(dirname "$0")/.."
@@ -88,6 +89,7 @@ counts) # instructions of small steps, with the program that `lint` built
     echo "0 passed, 1 failed, 0 skipped"
     exit 1
     ;;
+arm64) exec tools/arm64 ;;
 fuzz-smoke)
     for source in tests/fuzz/fuzz_*.c; do
         name=$(basename "$source" .c)
@@ -104,7 +106,7 @@ dist) # the archive that is handed out builds, tests and is complete by itself
     finish
     ;;
 *)
-    sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
