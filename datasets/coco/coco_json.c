@@ -294,7 +294,7 @@ static double within(double v)
 static vv_status read_annotation(reader *r, const json_t *element)
 {
     vvi_coco_set *set = r->set;
-    int64_t image_id, category_id;
+    int64_t image_id = 0, category_id = 0;
     double box[4];
     VV_TRY(need_int(r, element, "image_id", &image_id));
     VV_TRY(need_int(r, element, "category_id", &category_id));
