@@ -38,13 +38,19 @@ static void text_settings(const vv_sample_spec *spec, int64_t count, vv_str *out
     vv_str_add(out, spec->input_ndim == 2 ? ",segments=true" : "");
 }
 
+#define MAX_POOL_BYTES ((int64_t)16 << 20)
+
 /* The same for images with a class, a mask or boxes. */
 static void image_settings(const vv_sample_spec *spec, int64_t count, vv_str *out)
 {
     const bool boxes = spec->target_ndim == 2 && spec->target_dtype == VV_F32;
+    const int64_t bytes = spec->input_shape[0] * spec->input_shape[1] * spec->input_shape[2];
+    const int64_t pool = bytes > 0 ? MAX_POOL_BYTES / bytes : 1;
     vv_str_addf(out, "like=imagenet,height=%lld,width=%lld,channels=%lld,classes=%lld,count=%lld",
                 (long long)spec->input_shape[0], (long long)spec->input_shape[1],
                 (long long)spec->input_shape[2], (long long)spec->classes, (long long)count);
+    if (pool < 100) /* fewer of large ones: each pixel is drawn */
+        vv_str_addf(out, ",pool=%lld", (long long)(pool > 2 ? pool : 2));
     if (boxes)
         vv_str_addf(out, ",boxes=%lld", (long long)spec->target_shape[0]);
     else if (spec->target_ndim == 2)

@@ -47,6 +47,7 @@ static const char *const of_texts[] = {
     "dataset.seq=16", "model.d=64", "model.heads=2", "model.layers=4",
     "evaluators={small: {subset: 8sp, interval: 2ba, batch_size: 4}}", NULL};
 static const char *const of_boxes[] = {"model.width=8", NULL};
+static const char *const of_masks[] = {"dataset.height=48", "dataset.width=64", NULL};
 static const char *const of_imagenet[] = {"dataset.size=64", "workers=1", NULL};
 
 /* *smaller = further overrides for such a model. */
@@ -63,6 +64,7 @@ static void resolves_and_plans(const char *path, const char *const **smaller)
     *smaller = strstr(vv_str_text(&first), "\n  seq: ")       ? of_texts
                : strstr(vv_str_text(&first), "\n  name: ssd\n") ? of_boxes
                : strstr(vv_str_text(&first), "\n  name: imagenet\n") ? of_imagenet
+               : strstr(vv_str_text(&first), "\n  max_share: ") ? of_masks
                                                                      : nothing;
     vv_run *run = new_run(recipe);
     assert_ok(vv_trainer_plan(vv_run_trainer(run), &plan));
