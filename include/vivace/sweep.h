@@ -17,7 +17,8 @@ VV_API VV_MUST_USE vv_status vv_sweep_load(VV_OWNED vv_sweep **out, const char *
 VV_API void vv_sweep_free(VV_TAKES vv_sweep *sweep);
 /* The sweep's name; its file's without ending, unless it says another. */
 VV_API VV_BORROWED const char *vv_sweep_name(const vv_sweep *sweep);
-/* Trainings known so far, and in all (the same, but for strategies that decide as they go). */
+/* Trainings known so far, and in all (the same, but for strategies that decide as they go;
+   halving with several jobs may come to a few more). */
 VV_API int vv_sweep_known(const vv_sweep *sweep);
 VV_API int vv_sweep_total(const vv_sweep *sweep);
 

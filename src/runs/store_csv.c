@@ -1,4 +1,6 @@
-/* store_csv.c - runs from a table (RFC 4180): ours, MLflow's, or any with our columns' names. */
+/* store_csv.c - runs from a table (RFC 4180) with a row a run: ours, MLflow's, W&B's, or any with
+ * our columns' names; or from the log of one run with a row a moment, as Composer's loggers write
+ * it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +19,9 @@ typedef struct table {
     char *at; /* what is not read yet */
     int line; /* of the row that was read last */
     int next_line;
-    char **cells;
-    int count;
+    char **cells, **heads;
+    int count, head_count;
+    bool composer; /* its times are in hours */
 } table;
 
 /* Reads a cell in place and moves on; *last = it ends its row. */
@@ -74,7 +77,7 @@ static vv_status read_cells(table *t, bool *more)
     return VV_OK;
 }
 
-/* What MLflow's search_runs and its page call our columns. */
+/* What MLflow's search_runs and its page, W&B's page and Composer's loggers call our columns. */
 static const char *const aliases[][2] = {
     {"run_id", "id"},
     {"Run ID", "id"},
@@ -95,6 +98,18 @@ static const char *const aliases[][2] = {
     {"Duration", "train_seconds"},
     {"metrics.time/train", "train_seconds"},
     {"metrics.time/total", "wall_seconds"},
+    {"time/train", "train_seconds"},
+    {"time/total", "wall_seconds"},
+    {"metrics.wall_clock/train", "train_seconds"},
+    {"metrics.wall_clock/total", "wall_seconds"},
+    {"wall_clock/train", "train_seconds"},
+    {"wall_clock/total", "wall_seconds"},
+    {"metrics.throughput/samples_per_sec", "samples_per_second"},
+    {"throughput/samples_per_sec", "samples_per_second"},
+    {"State", "status"},
+    {"ID", "id"},
+    {"Runtime", "train_seconds"},
+    {"Created", "started"},
     {"metrics.cost/usd", "usd"},
 };
 
@@ -107,6 +122,11 @@ static int column_named(const char *name)
         if (strcmp(vvi_run_columns[i].name, name) == 0)
             return i;
     return -1;
+}
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
 }
 
 /* "2024-05-01 10:00:00", with T and fractions and zone or not (then UTC). */
@@ -143,7 +163,15 @@ static bool read_number(const char *text, double *out)
     return false;
 }
 
-static vv_status set_column(vv_run_row *row, int i, const char *text, const table *t)
+/* SpeedMonitor's time/... are in hours, its older wall_clock/... in seconds, ours in seconds. */
+static double unit_of(const table *t, const char *head)
+{
+    const bool time = starts(head, "time/") || starts(head, "metrics.time/");
+    return t->composer && time ? 3600.0 : 1.0;
+}
+
+static vv_status set_column(vv_run_row *row, int i, const char *text, const char *head,
+                            const table *t)
 {
     const vvi_column *c = &vvi_run_columns[i];
     char *at = (char *)row + c->offset;
@@ -163,25 +191,37 @@ static vv_status set_column(vv_run_row *row, int i, const char *text, const tabl
         return vv_fail(VV_EFORMAT, "%s: line %d: %s: \"%s\" is no number", t->path, t->line,
                        c->name, text);
     if (c->kind == 'r')
-        *(double *)(void *)at = value;
-    else
+        *(double *)(void *)at = value * unit_of(t, head);
+    else if (fabs(value) <= 9007199254740992.0)
         *(int64_t *)(void *)at = (int64_t)value;
+    else
+        return vv_fail(VV_EFORMAT, "%s: line %d: %s: %s is too large", t->path, t->line, c->name,
+                       text);
     return VV_OK;
 }
 
-/* "metrics.eval/accuracy", or MLflow's "metrics.metrics/eval/MulticlassAccuracy". */
+/* "metrics.eval/accuracy", or Composer's "metrics/eval/MulticlassAccuracy", which MLflow calls
+   "metrics.metrics/eval/MulticlassAccuracy". */
 static bool metric_of(const char *head, char *label, char *metric, size_t bytes)
 {
-    if (strncmp(head, "metrics.", 8) != 0)
+    static const char *const names[][2] = {
+        {"MulticlassAccuracy", "accuracy"},         {"Accuracy", "accuracy"},
+        {"CrossEntropy", "cross_entropy"},          {"LanguageCrossEntropy", "cross_entropy"},
+        {"LanguagePerplexity", "perplexity"},       {"MaskedAccuracy", "masked_accuracy"},
+        {"MIoU", "miou"},
+    };
+    const bool dotted = starts(head, "metrics.");
+    head += dotted ? 8 : 0;
+    const bool named = starts(head, "metrics/");
+    head += named ? 8 : 0;
+    if (!dotted && !named)
         return false;
-    head += 8;
-    if (strncmp(head, "metrics/", 8) == 0)
-        head += 8;
     const char *slash = strchr(head, '/');
     snprintf(label, bytes, "%.*s", slash ? (int)(slash - head) : 4, slash ? head : "eval");
     snprintf(metric, bytes, "%s", slash ? slash + 1 : head);
-    if (strcmp(metric, "MulticlassAccuracy") == 0 || strcmp(metric, "Accuracy") == 0)
-        snprintf(metric, bytes, "accuracy");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(metric, names[i][0]) == 0)
+            snprintf(metric, bytes, "%s", names[i][1]);
     return true;
 }
 
@@ -194,8 +234,10 @@ static bool less_is_better(const char *metric)
 
 static void lower(const char **text)
 {
-    static const char *const from[] = {"FINISHED", "FAILED", "KILLED", "RUNNING", "SCHEDULED"};
-    static const char *const to[] = {"done", "failed", "killed", "killed", "killed"};
+    static const char *const from[] = {"FINISHED", "FAILED",  "KILLED", "RUNNING",
+                                       "SCHEDULED", "finished", "crashed"};
+    static const char *const to[] = {"done",   "failed", "killed", "killed",
+                                     "killed", "done",   "failed"};
     for (size_t i = 0; i < sizeof from / sizeof from[0]; i++)
         if (strcmp(*text, from[i]) == 0)
             *text = to[i];
@@ -203,8 +245,9 @@ static void lower(const char **text)
         *text = (*text)[0] ? "killed" : "done";
 }
 
-static vv_status put_cells(vv_run_store *store, const table *t, char **heads, const vv_run_row *row)
+static vv_status put_cells(vv_run_store *store, const table *t, const vv_run_row *row)
 {
+    char **heads = t->heads;
     vv_run_setting *settings;
     int count = 0;
     VV_TRY(vv_alloc_array(&settings, (size_t)t->count + 1, sizeof *settings));
@@ -246,19 +289,25 @@ static vv_status put_names(vv_run_store *store, const char *id, char *names)
     return vv_run_store_set_methods(store, id, methods, count);
 }
 
-static vv_status put_row(vv_run_store *store, const table *t, char **heads, int head_count)
+static vv_status set_columns(vv_run_row *row, const table *t)
+{
+    if (t->count != t->head_count)
+        return vv_fail(VV_EFORMAT, "%s: line %d has %d columns, the head %d", t->path, t->line,
+                       t->count, t->head_count);
+    for (int i = 0; i < t->count; i++) {
+        const int column = column_named(t->heads[i]);
+        if (column >= 0)
+            VV_TRY(set_column(row, column, t->cells[i], t->heads[i], t));
+    }
+    return VV_OK;
+}
+
+static vv_status put_row(vv_run_store *store, const table *t)
 {
     vv_run_row row;
     char made[64];
-    if (t->count != head_count)
-        return vv_fail(VV_EFORMAT, "%s: line %d has %d columns, the head %d", t->path, t->line,
-                       t->count, head_count);
     vv_run_row_init(&row);
-    for (int i = 0; i < t->count; i++) {
-        int column = column_named(heads[i]);
-        if (column >= 0)
-            VV_TRY(set_column(&row, column, t->cells[i], t));
-    }
+    VV_TRY(set_columns(&row, t));
     if (!row.id[0] && !row.name[0])
         return vv_fail(VV_EFORMAT, "%s: line %d: neither id nor name", t->path, t->line);
     if (!row.id[0]) {
@@ -272,47 +321,166 @@ static vv_status put_row(vv_run_store *store, const table *t, char **heads, int 
         row.usd = row.train_seconds / 3600.0 * row.usd_per_hour;
     VV_TRY(vv_run_store_put(store, &row));
     VV_TRY(vv_run_store_rewind(store, row.id, -2));
-    VV_TRY(put_cells(store, t, heads, &row));
+    VV_TRY(put_cells(store, t, &row));
     for (int i = 0; i < t->count; i++)
-        if (strcmp(heads[i], "methods") == 0 || strcmp(heads[i], "params.algorithms") == 0)
+        if (strcmp(t->heads[i], "methods") == 0 || strcmp(t->heads[i], "params.algorithms") == 0)
             VV_TRY(put_names(store, row.id, t->cells[i]));
     return VV_OK;
+}
+
+/* ---- the log of one run ---- */
+
+typedef struct moment {
+    vv_run_row row; /* its numbers as they were said last */
+    int64_t epoch, batch;
+} moment;
+
+static bool is_epoch(const char *head)
+{
+    return strcmp(head, "epoch") == 0 || strcmp(head, "trainer/epoch") == 0 ||
+           strcmp(head, "time/epoch") == 0;
+}
+
+static bool is_batch(const char *head)
+{
+    static const char *const names[] = {"batch", "step", "Step", "trainer/global_step",
+                                        "trainer/batch_idx", "time/batch"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(head, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A log has a column of batches, and numbers named as loggers do, with a slash. */
+static bool is_log(const table *t)
+{
+    bool batch = false, metric = false;
+    for (int i = 0; i < t->head_count; i++) {
+        batch = batch || is_batch(t->heads[i]);
+        metric = metric || starts(t->heads[i], "metrics/") || starts(t->heads[i], "loss/");
+    }
+    return batch && metric;
+}
+
+static bool whole_of(const char *text, int64_t *out)
+{
+    double value;
+    if (!read_number(text, &value) || fabs(value) > 9007199254740992.0)
+        return false;
+    *out = (int64_t)value;
+    return true;
+}
+
+static vv_status put_moment(vv_run_store *store, const table *t, const char *id, moment *m)
+{
+    VV_TRY(set_columns(&m->row, t));
+    for (int i = 0; i < t->count; i++)
+        if (is_epoch(t->heads[i]))
+            (void)whole_of(t->cells[i], &m->epoch);
+        else if (is_batch(t->heads[i]))
+            (void)whole_of(t->cells[i], &m->batch);
+    for (int i = 0; i < t->count; i++) {
+        char label[128], metric[128];
+        double value;
+        if (column_named(t->heads[i]) >= 0 || is_epoch(t->heads[i]) || is_batch(t->heads[i]) ||
+            !strchr(t->heads[i], '/') || !read_number(t->cells[i], &value))
+            continue;
+        if (metric_of(t->heads[i], label, metric, sizeof label) && strcmp(label, "train") != 0) {
+            const vv_run_eval eval = {label, metric, !less_is_better(metric), m->epoch, m->batch,
+                                      -1, m->row.train_seconds, m->row.wall_seconds, value};
+            VV_TRY(vv_run_store_add_eval(store, id, &eval));
+        } else {
+            const vv_run_point point = {t->heads[i], m->epoch, m->batch, m->row.train_seconds,
+                                        value};
+            VV_TRY(vv_run_store_add_point(store, id, &point));
+            if (strcmp(t->heads[i], "loss/train/total") == 0)
+                m->row.loss = value;
+        }
+    }
+    return VV_OK;
+}
+
+/* The run is called what the file is. */
+static vv_status import_log(vv_run_store *store, table *t, int *count)
+{
+    const char *base = strrchr(t->path, '/') ? strrchr(t->path, '/') + 1 : t->path;
+    char id[128];
+    moment m = {.batch = 0};
+    vv_run_row row;
+    bool more;
+    snprintf(id, sizeof id, "%.*s", (int)strcspn(base, "."), base);
+    if (!id[0])
+        snprintf(id, sizeof id, "log");
+    vv_run_row_init(&row);
+    row.id = row.name = id;
+    row.source = "composer";
+    row.status = "done";
+    vv_run_row_init(&m.row);
+    VV_TRY(vv_run_store_put(store, &row));
+    VV_TRY(vv_run_store_rewind(store, id, -2));
+    for (;;) {
+        VV_TRY(read_cells(t, &more));
+        if (!more)
+            break;
+        VV_TRY(put_moment(store, t, id, &m));
+        row.epochs = m.epoch;
+        row.batches = m.batch;
+        row.train_seconds = m.row.train_seconds;
+        row.wall_seconds = m.row.wall_seconds;
+        row.samples_per_second = m.row.samples_per_second;
+        row.loss = m.row.loss;
+        row.progress = 1.0;
+    }
+    ++*count;
+    return vv_run_store_put(store, &row);
+}
+
+/* ---- a table ---- */
+
+static vv_status import_rows(vv_run_store *store, table *t, int *count)
+{
+    bool more;
+    for (;;) {
+        VV_TRY(read_cells(t, &more));
+        if (!more)
+            return VV_OK;
+        VV_TRY(put_row(store, t));
+        ++*count;
+    }
 }
 
 vv_status vvi_import_csv(vv_run_store *store, const char *path, const char *text, size_t length,
                          int *count)
 {
     table t = {.path = path, .next_line = 1};
-    char *copy = NULL, **heads = NULL;
+    char *copy = NULL;
     vv_status status;
-    bool more = false;
+    bool more = false, known = false;
     VV_GO(vv_alloc_array(&t.cells, MOST_COLUMNS, sizeof *t.cells));
-    VV_GO(vv_alloc_array(&heads, MOST_COLUMNS, sizeof *heads));
+    VV_GO(vv_alloc_array(&t.heads, MOST_COLUMNS, sizeof *t.heads));
     VV_GO(vv_alloc(&copy, length + 1));
     memcpy(copy, text, length);
     t.at = copy;
     VV_GO(read_cells(&t, &more));
-    const int head_count = t.count;
-    bool known = false;
-    for (int i = 0; i < head_count; i++) {
-        heads[i] = t.cells[i];
-        known = known || column_named(heads[i]) == 0 || column_named(heads[i]) == 1;
+    t.head_count = t.count;
+    for (int i = 0; i < t.head_count; i++) {
+        t.heads[i] = t.cells[i];
+        known = known || column_named(t.heads[i]) == 0 || column_named(t.heads[i]) == 1;
+        t.composer = t.composer || starts(t.heads[i], "metrics/") ||
+                     starts(t.heads[i], "metrics.metrics/");
     }
-    if (!known)
+    if (known)
+        VV_GO(import_rows(store, &t, count));
+    else if (is_log(&t))
+        VV_GO(import_log(store, &t, count));
+    else
         VV_GO(vv_fail(VV_EFORMAT,
-                      "%s: no table of runs: its first line names neither id, run_id "
-                      "nor name",
+                      "%s: no table of runs: its first line names neither id, run_id nor name; "
+                      "nor is it a log with batch and metrics/...",
                       path));
-    for (;;) {
-        VV_GO(read_cells(&t, &more));
-        if (!more)
-            break;
-        VV_GO(put_row(store, &t, heads, head_count));
-        ++*count;
-    }
 out:
     vv_dealloc(t.cells);
-    vv_dealloc(heads);
+    vv_dealloc(t.heads);
     vv_dealloc(copy);
     return status;
 }

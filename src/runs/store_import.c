@@ -290,10 +290,11 @@ static vv_status put_tsv(vv_run_store *store, vv_run_row *row, const char *path,
             continue;
         if (isnan(values[0]) || isnan(values[1]) || isnan(values[2]))
             return vv_fail(VV_EFORMAT, "%s: line %d lacks a value", path, line_number);
+        const int64_t epoch = fabs(values[0]) < 1e15 ? (int64_t)values[0] : -1;
         vv_run_eval eval = {.label = "eval",
                             .metric = "accuracy",
                             .higher_is_better = true,
-                            .epoch = (int64_t)values[0],
+                            .epoch = epoch,
                             .batch = line_number - 1,
                             .sample = -1,
                             .train_seconds = values[1] * 3600.0,
@@ -305,7 +306,7 @@ static vv_status put_tsv(vv_run_store *store, vv_run_row *row, const char *path,
             eval.value = values[3] / 100.0;
             VV_TRY(vv_run_store_add_eval(store, row->id, &eval));
         }
-        row->epochs = (int64_t)values[0];
+        row->epochs = epoch;
         row->train_seconds = row->wall_seconds = values[1] * 3600.0;
     }
     return line_number > 1 ? VV_OK : vv_fail(VV_EFORMAT, "%s has no rows", path);

@@ -16,7 +16,8 @@
 
 static const char *const keys[] = {"name",  "recipe",  "strategy", "parameters", "methods", "seeds",
                                    "set",   "samples", "seed",     "metric",     "ratios",  "keep",
-                                   "reach", "budget",  "jobs",     "threads",    "launcher"};
+                                   "reach", "budget",  "jobs",     "threads",    "launcher",
+                                   "asynchronous"};
 static const char *const strategies[] = {"grid",      "random",  "one_at_a_time",
                                          "factorial", "halving", "bandit"};
 
@@ -72,6 +73,15 @@ static vv_status whole_of(const vv_sweep *s, const vvi_yaml *node, const char *k
         return vv_fail(VV_EINVAL, "%s:%d: %s: give a whole number", s->origin, node->line, key);
     *out = (int)value;
     return VV_OK;
+}
+
+static vv_status truth_of(const vv_sweep *s, const vvi_yaml *node, const char *key, int *out)
+{
+    const char *text = node->kind == VVI_YAML_TEXT ? node->text : "";
+    *out = strcmp(text, "true") == 0;
+    if (*out || strcmp(text, "false") == 0)
+        return VV_OK;
+    return vv_fail(VV_EINVAL, "%s:%d: %s: give true or false", s->origin, node->line, key);
 }
 
 vv_status vvi_append_text(char ***list, int *count, const char *text)
@@ -298,6 +308,8 @@ static vv_status read_key(vv_sweep *s, const char *key, const vvi_yaml *node)
         return whole_of(s, node, key, 1, 1024, &s->jobs);
     if (strcmp(key, "threads") == 0)
         return whole_of(s, node, key, 0, 4096, &s->threads);
+    if (strcmp(key, "asynchronous") == 0)
+        return truth_of(s, node, key, &s->asynchronous);
     if (strcmp(key, "keep") == 0)
         return number_of(s, node, key, 0.01, 0.99, &s->keep);
     if (strcmp(key, "reach") == 0)
@@ -408,6 +420,7 @@ vv_status vv_sweep_load(vv_sweep **out, const char *path, const char *const *ove
     s->keep = 0.5;
     s->seed = 17;
     s->jobs = 1;
+    s->asynchronous = -1;
     s->reach = s->budget = (double)NAN;
     VV_GO(vv_strdup(&s->origin, path));
     VV_GO(file_name(&s->name, path));
@@ -464,6 +477,8 @@ void vv_sweep_free(vv_sweep *s)
     vv_dealloc(s->factors);
     vv_dealloc(s->configs);
     vv_dealloc(s->trials);
+    vv_dealloc(s->slots);
+    vv_dealloc(s->clocks);
     vv_dealloc(s->ratios);
     vv_dealloc(s->name);
     vv_dealloc(s->recipe);

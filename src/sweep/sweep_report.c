@@ -64,9 +64,7 @@ static vv_status estimate_all(vv_sweep *s, int left, double *seconds, double *us
         double parts = 0.0;
         int configs = 0;
         for (int i = 0; i < s->ratio_count; i++) {
-            int size = s->config_count;
-            for (int j = 0; j < i; j++)
-                size = (int)ceil(size * s->keep);
+            const int size = vvi_halving_size(s, i);
             parts += size * s->ratios[i] / s->ratios[0];
             configs += size;
         }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -71,6 +72,8 @@ vv_status vvi_trial_read(vv_sweep *s, int i, const char *dir)
 }
 
 /* ---- processes ---- */
+
+enum { MOST_WAITS = 3000 }; /* of 20 ms: a training that was told to leave saves first */
 
 /* A training that never came to write a summary has failed all the same. */
 static void write_failure(const char *path)
@@ -141,19 +144,37 @@ static void become(char **args, int output, pid_t parent)
     raise(SIGKILL); /* the parent finds no result and says so */
 }
 
-vv_status vvi_job_start(vvi_job *job, const vv_sweep *s, int trial, const vv_sweep_run_opts *opts,
-                        int jobs)
+vv_status vvi_job_claim(int *output, const vv_sweep *s, int trial, const vv_sweep_run_opts *opts)
 {
-    const vvi_trial *t = &s->trials[trial];
-    char **args = NULL, path[1200];
-    vv_status status = arguments(&args, s, t, opts, jobs);
-    snprintf(path, sizeof path, "%s/%s", opts->dir, t->name);
-    if (status == VV_OK)
-        status = vvi_mkdirs(path);
-    snprintf(path, sizeof path, "%s/%s/output.txt", opts->dir, t->name);
-    int output = status == VV_OK ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
-    if (status == VV_OK && output < 0)
-        status = vv_fail(VV_EIO, "%s cannot be written: %s", path, strerror(errno));
+    const struct timespec moment = {0, 20000000};
+    char path[1200];
+    *output = -1;
+    snprintf(path, sizeof path, "%s/%s", opts->dir, s->trials[trial].name);
+    VV_TRY(vvi_mkdirs(path));
+    snprintf(path, sizeof path, "%s/%s/output.txt", opts->dir, s->trials[trial].name);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return vv_fail(VV_EIO, "%s cannot be written: %s", path, strerror(errno));
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        const bool held = errno == EWOULDBLOCK || errno == EINTR;
+        if (!held) /* a file system without locks */
+            break;
+        if (i == MOST_WAITS || atomic_load(&s->interrupted)) {
+            close(fd);
+            return vv_fail(
+                VV_EIO, "%s is written by another process: is this sweep at work already?", path);
+        }
+        nanosleep(&moment, NULL);
+    }
+    *output = fd;
+    return VV_OK;
+}
+
+vv_status vvi_job_start(vvi_job *job, const vv_sweep *s, int trial, const vv_sweep_run_opts *opts,
+                        int jobs, int output)
+{
+    char **args = NULL;
+    vv_status status = arguments(&args, s, &s->trials[trial], opts, jobs);
     if (status == VV_OK) {
         const pid_t parent = getpid(), child = fork();
         if (child == 0)
@@ -162,8 +183,7 @@ vv_status vvi_job_start(vvi_job *job, const vv_sweep *s, int trial, const vv_swe
             status = vv_fail(VV_EIO, "sweep: a training cannot be started: %s", strerror(errno));
         *job = (vvi_job){(int)child, trial};
     }
-    if (output >= 0)
-        close(output);
+    close(output);
     free_arguments(args);
     return status;
 }
@@ -224,10 +244,12 @@ static vv_status collect(work *w)
 
 static int next_waiting(const work *w)
 {
-    for (int i = 0; i < w->s->trial_count; i++)
-        if (w->s->trials[i].status == VV_TRIAL_WAITING && !(i < w->tried_room && w->tried[i]))
+    for (int n = 0;; n++) {
+        const int i = vvi_sweep_in_order(w->s, n);
+        if (i < 0 ||
+            (w->s->trials[i].status == VV_TRIAL_WAITING && !(i < w->tried_room && w->tried[i])))
             return i;
-    return -1;
+    }
 }
 
 static vv_status mark_tried(work *w, int trial)
@@ -242,6 +264,36 @@ static vv_status mark_tried(work *w, int trial)
     return VV_OK;
 }
 
+/* *open = it is still to be run, as its folder says. */
+static vv_status look(const work *w, int trial, bool *open)
+{
+    VV_TRY(vvi_trial_read(w->s, trial, w->opts->dir));
+    const vv_trial_status status = w->s->trials[trial].status;
+    *open = status == VV_TRIAL_WAITING || (status == VV_TRIAL_FAILED && w->opts->retry);
+    return VV_OK;
+}
+
+static vv_status start_one(work *w, int trial)
+{
+    bool open;
+    int output;
+    VV_TRY(mark_tried(w, trial));
+    VV_TRY(look(w, trial, &open)); /* one that was just thought of may be done from before */
+    if (!open)
+        return VV_OK;
+    VV_TRY(vvi_job_claim(&output, w->s, trial, w->opts));
+    vv_status status = look(w, trial, &open); /* who held the folder may have finished it */
+    if (status != VV_OK || !open) {
+        close(output);
+        return status;
+    }
+    VV_TRY(vvi_job_start(&w->jobs[w->running], w->s, trial, w->opts, w->most, output));
+    w->running++;
+    w->s->trials[trial].status = VV_TRIAL_RUNNING;
+    tell(w, trial);
+    return VV_OK;
+}
+
 static vv_status start_more(work *w)
 {
     while (w->running < w->most && !w->stopping) {
@@ -249,15 +301,7 @@ static vv_status start_more(work *w)
         const int trial = next_waiting(w);
         if (trial < 0)
             return VV_OK;
-        VV_TRY(mark_tried(w, trial));
-        VV_TRY(vvi_trial_read(w->s, trial, w->opts->dir)); /* of a rung just made: may be done */
-        if (w->s->trials[trial].status == VV_TRIAL_DONE ||
-            (w->s->trials[trial].status == VV_TRIAL_FAILED && !w->opts->retry))
-            continue;
-        VV_TRY(vvi_job_start(&w->jobs[w->running], w->s, trial, w->opts, w->most));
-        w->running++;
-        w->s->trials[trial].status = VV_TRIAL_RUNNING;
-        tell(w, trial);
+        VV_TRY(start_one(w, trial));
     }
     return VV_OK;
 }

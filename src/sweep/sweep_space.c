@@ -110,7 +110,7 @@ static vv_status add_each_alone(vv_sweep *s, int *choice)
     return VV_OK;
 }
 
-static double combinations(const vv_sweep *s)
+double vvi_combinations(const vv_sweep *s)
 {
     double total = 1.0;
     for (int i = 0; i < s->factor_count; i++)
@@ -128,7 +128,7 @@ static void draw(const vv_sweep *s, vv_rng *rng, int *choice)
 static vv_status add_random(vv_sweep *s, int *choice, int count)
 {
     vv_rng rng = vv_rng_at((uint64_t)s->seed, "sweep random", 0);
-    const double all = combinations(s);
+    const double all = vvi_combinations(s);
     if (all <= count)
         return add_combinations(s, choice, false);
     while (s->config_count < count) {
@@ -172,59 +172,20 @@ vv_status vvi_sweep_first(vv_sweep *s)
     return status;
 }
 
-/* ---- halving: the best of a rung go on to the next (Jamieson & Talwalkar, arXiv 1502.07943) ----
- */
-
-static int rung_size(const vv_sweep *s, int rung)
-{
-    double size = combinations(s) < s->samples ? combinations(s) : s->samples;
-    for (int i = 0; i < rung; i++)
-        size = ceil(size * s->keep);
-    return (int)size;
-}
-
-typedef struct ranked {
-    int config;
-    double score; /* larger is better */
-} ranked;
+/* ---- ranks ---- */
 
 static int by_score(const void *a, const void *b)
 {
-    const ranked *x = a, *y = b;
+    const vvi_ranked *x = a, *y = b;
     if (x->score != y->score)
         return x->score < y->score ? 1 : -1;
-    return x->config - y->config;
+    return x->item - y->item;
 }
 
-static double or_worst(double score)
+void vvi_rank(vvi_ranked *list, int count)
 {
-    return isfinite(score) ? score : -HUGE_VAL;
-}
-
-static vv_status next_rung(vv_sweep *s)
-{
-    const int rung = s->configs[s->config_count - 1].rung;
-    ranked *list;
-    int count = 0;
-    if (rung + 1 >= s->ratio_count)
-        return VV_OK;
-    for (int i = 0; i < s->config_count; i++)
-        if (s->configs[i].rung == rung && vvi_config_open(s, i))
-            return VV_OK;
-    VV_TRY(vv_alloc_array(&list, (size_t)s->config_count, sizeof *list));
-    for (int i = 0; i < s->config_count; i++)
-        if (s->configs[i].rung == rung) {
-            const double quality = vvi_config_quality(s, i);
-            list[count++] = (ranked){i, or_worst(s->higher ? quality : -quality)};
-        }
-    qsort(list, (size_t)count, sizeof *list, by_score);
-    vv_status status = VV_OK;
-    const int wanted = rung_size(s, rung + 1);
-    for (int i = 0; i < count && i < wanted && status == VV_OK; i++)
-        if (list[i].score > -HUGE_VAL)
-            status = vvi_sweep_add(s, s->configs[list[i].config].choice, rung + 1);
-    vv_dealloc(list);
-    return status;
+    if (count > 1)
+        qsort(list, (size_t)count, sizeof *list, by_score);
 }
 
 /* ---- bandit: the next one where good ones are dense and bad ones are not (the tree-structured
@@ -246,15 +207,16 @@ static double answer(const vv_sweep *s, int config)
 }
 
 /* Share of option o of factor f among the first `count` of the list, one added to each option. */
-static double density(const vv_sweep *s, const ranked *list, int from, int to, int f, int o)
+static double density(const vv_sweep *s, const vvi_ranked *list, int from, int to, int f, int o)
 {
     double seen = 1.0;
     for (int i = from; i < to; i++)
-        seen += s->configs[list[i].config].choice[f] == o;
+        seen += s->configs[list[i].item].choice[f] == o;
     return seen / (to - from + s->factors[f].count);
 }
 
-static double gain(const vv_sweep *s, const ranked *list, int good, int count, const int *choice)
+static double gain(const vv_sweep *s, const vvi_ranked *list, int good, int count,
+                   const int *choice)
 {
     double sum = 0.0;
     for (int f = 0; f < s->factor_count; f++)
@@ -264,7 +226,8 @@ static double gain(const vv_sweep *s, const ranked *list, int good, int count, c
 }
 
 /* A candidate drawn as the good ones lie. */
-static void draw_good(const vv_sweep *s, vv_rng *rng, const ranked *list, int good, int *choice)
+static void draw_good(const vv_sweep *s, vv_rng *rng, const vvi_ranked *list, int good,
+                      int *choice)
 {
     for (int f = 0; f < s->factor_count; f++) {
         double at = vv_rng_uniform(rng);
@@ -281,7 +244,7 @@ static void draw_good(const vv_sweep *s, vv_rng *rng, const ranked *list, int go
 
 static vv_status propose(vv_sweep *s, int known)
 {
-    ranked *list;
+    vvi_ranked *list;
     int *choice, *best;
     double best_gain = -HUGE_VAL;
     vv_status status = VV_OK;
@@ -293,8 +256,8 @@ static vv_status propose(vv_sweep *s, int known)
     }
     best = choice + s->factor_count + 1;
     for (int i = 0; i < known; i++)
-        list[i] = (ranked){i, answer(s, i)};
-    qsort(list, (size_t)known, sizeof *list, by_score);
+        list[i] = (vvi_ranked){i, answer(s, i)};
+    vvi_rank(list, known);
     const int good = known / 4 > 1 ? known / 4 : 1;
     vv_rng rng = vv_rng_at((uint64_t)s->seed, "sweep bandit", (uint64_t)s->config_count);
     for (int i = 0; i < CANDIDATES; i++) {
@@ -338,10 +301,20 @@ static vv_status next_proposals(vv_sweep *s, int jobs)
 vv_status vvi_sweep_next(vv_sweep *s, int jobs)
 {
     if (s->strategy == VVI_SWEEP_HALVING)
-        return next_rung(s);
+        return vvi_halving_next(s, jobs);
     if (s->strategy == VVI_SWEEP_BANDIT)
         return next_proposals(s, jobs);
     return VV_OK;
+}
+
+int vvi_sweep_in_order(const vv_sweep *s, int n)
+{
+    const int seeds = seeds_of(s);
+    if (s->strategy == VVI_SWEEP_HALVING && s->asynchronous > 0)
+        return n < s->slot_count * seeds
+                   ? s->configs[s->slots[n / seeds].config].trial + n % seeds
+                   : -1;
+    return n < s->trial_count ? n : -1;
 }
 
 int vvi_sweep_config_total(const vv_sweep *s)
@@ -350,9 +323,11 @@ int vvi_sweep_config_total(const vv_sweep *s)
     if (s->strategy == VVI_SWEEP_HALVING) {
         total = 0;
         for (int i = 0; i < s->ratio_count; i++)
-            total += rung_size(s, i);
+            total += vvi_halving_size(s, i);
+        if (total < s->config_count) /* some went on before better ones came */
+            total = s->config_count;
     }
     if (s->strategy == VVI_SWEEP_BANDIT)
-        total = combinations(s) < s->samples ? (int)combinations(s) : s->samples;
+        total = vvi_combinations(s) < s->samples ? (int)vvi_combinations(s) : s->samples;
     return total;
 }

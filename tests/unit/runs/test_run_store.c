@@ -264,19 +264,88 @@ static void test_mlflow_table(void **unused)
     put_file("mlflow.csv",
              "run_id,status,start_time,metrics.metrics/eval/MulticlassAccuracy,metrics.val_loss,"
              "params.lr,tags.mlflow.runName,metrics.time/train\r\n"
-             "abc,FINISHED,2024-05-01 10:00:00.5+00:00,0.91,0.4,0.1,\"first, best\",61.5\r\n"
+             "abc,FINISHED,2024-05-01 10:00:00.5+00:00,0.91,0.4,0.1,\"first, best\",0.5\r\n"
              "def,RUNNING,2024-05-02 10:00:00+00:00,,,0.2,second,\r\n");
     assert_ok(vv_run_store_import(store, in_folder("mlflow.csv"), &count));
     assert_int_equal(count, 2);
     seen s = {0};
     assert_ok(vv_run_store_get(store, "abc", see, &s));
     assert_string_equal(s.status, "done");
-    assert_true(s.train_seconds == 61.5);
+    assert_true(s.train_seconds == 1800.0); /* Composer's names, so its hours */
     assert_ok(vv_run_store_evals(store, "abc", count_eval, &evals));
     assert_int_equal(evals, 2); /* the time is none */
     assert_ok(vv_run_store_get(store, "def", see, &s));
     assert_string_equal(s.status, "killed"); /* it does not run here */
     assert_true(isnan(s.train_seconds));
+    vv_run_store_close(store);
+}
+
+typedef struct last_eval {
+    int count;
+    char metric[32];
+    double value, seconds;
+    int64_t epoch, batch;
+    bool higher;
+} last_eval;
+
+static bool keep_last(void *ctx, const vv_run_eval *eval)
+{
+    last_eval *l = ctx;
+    snprintf(l->metric, sizeof l->metric, "%s/%s", eval->label, eval->metric);
+    l->count++;
+    l->value = eval->value;
+    l->seconds = eval->train_seconds;
+    l->epoch = eval->epoch;
+    l->batch = eval->batch;
+    l->higher = eval->higher_is_better;
+    return true;
+}
+
+static bool count_point(void *ctx, const vv_run_point *point)
+{
+    *(int *)ctx += strcmp(point->name, "loss/train/total") == 0;
+    return true;
+}
+
+/* What Composer's loggers say of one run, a row a moment; cells are empty where a number was not
+   said. And the table of W&B's page. */
+static void test_composer_log(void **unused)
+{
+    (void)unused;
+    vv_run_store *store = fresh();
+    int count, points = 0;
+    seen s = {0};
+    last_eval last = {0};
+    put_file("mild-36.csv",
+             "epoch,batch,loss/train/total,time/train,metrics/train/MulticlassAccuracy,"
+             "metrics/eval/MulticlassAccuracy\n"
+             "0,1,2.5,0.001,0.1,\n0,2,2.25,0.002,0.2,\n1,2,,,,0.625\n1,3,2.0,0.0035,0.3,\n"
+             "2,4,1.5,0.005,0.4,\n2,4,,,,0.75\n");
+    assert_ok(vv_run_store_import(store, in_folder("mild-36.csv"), &count));
+    assert_int_equal(count, 1);
+    assert_ok(vv_run_store_get(store, "mild-36", see, &s));
+    assert_string_equal(s.status, "done");
+    assert_near(s.train_seconds, 18.0, 1e-9, 0.0);
+    assert_true(s.loss == 1.5);
+    assert_ok(vv_run_store_evals(store, "mild-36", keep_last, &last));
+    assert_int_equal(last.count, 2);
+    assert_string_equal(last.metric, "eval/accuracy");
+    assert_true(last.value == 0.75 && last.higher && last.epoch == 2 && last.batch == 4);
+    assert_near(last.seconds, 18.0, 1e-9, 0.0); /* as of the last row that told the time */
+    assert_ok(vv_run_store_points(store, "mild-36", count_point, &points));
+    assert_int_equal(points, 4);
+    put_file("wall.csv", "batch,wall_clock/train,metrics/eval/CrossEntropy\n9,61.5,0.5\n");
+    assert_ok(vv_run_store_import(store, in_folder("wall.csv"), &count));
+    assert_ok(vv_run_store_evals(store, "wall", keep_last, &last));
+    assert_string_equal(last.metric, "eval/cross_entropy");
+    assert_true(last.seconds == 61.5 && !last.higher);
+    put_file("wandb.csv", "Name,State,Runtime,metrics/eval/MulticlassAccuracy\n"
+                          "warm,finished,120,0.5\ncold,crashed,3,\n");
+    assert_ok(vv_run_store_import(store, in_folder("wandb.csv"), &count));
+    assert_int_equal(count, 2);
+    assert_ok(vv_run_store_get(store, "warm-line2", see, &s));
+    assert_string_equal(s.status, "done");
+    assert_true(s.train_seconds == 120.0);
     vv_run_store_close(store);
 }
 
@@ -338,6 +407,7 @@ static void test_damaged_files(void **unused)
     refused("x.csv", "id,seed\na,1\nb\n", VV_EFORMAT, "line 3 has 1 columns");
     refused("x.csv", "id,seed\na,many\n", VV_EFORMAT, "seed: \"many\"");
     refused("x.csv", "id,name\na,\"b\n", VV_EFORMAT, "a quote is not closed");
+    refused("x.csv", "id,seed\na,1e30\n", VV_EFORMAT, "seed: 1e30 is too large");
     refused("x.csv", "x,y\n1,2\n", VV_EFORMAT, "no table of runs");
     refused("x.csv", "", VV_EFORMAT, "no table of runs");
     put_file("d.tsv", "epoch\thours\ttop1Accuracy\n1\tx\t3\n");
@@ -381,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_export_comes_back),
         cmocka_unit_test(test_table_comes_back),
         cmocka_unit_test(test_mlflow_table),
+        cmocka_unit_test(test_composer_log),
         cmocka_unit_test(test_dawnbench),
         cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_other_files),

@@ -133,6 +133,7 @@ static void test_mistakes(void **unused)
     refused("recipe: recipe.yaml\nratios: [1, 0.5]\n" SPACE, VV_EINVAL, "must grow");
     refused("recipe: recipe.yaml\nstrategy: bandit\n" SPACE, VV_EINVAL, "question");
     refused("recipe: recipe.yaml\nbudget: 3\n" SPACE, VV_EINVAL, "60sec");
+    refused("recipe: recipe.yaml\nasynchronous: maybe\n" SPACE, VV_EINVAL, "true or false");
     refused("- a\n", VV_EFORMAT, "a sweep is a map");
 }
 
@@ -174,6 +175,145 @@ static void test_halving(void **unused)
         assert_memory_equal(s->configs[6 + i].choice, s->configs[best[i]].choice, 4 * sizeof(int));
     assert_ok(vvi_sweep_next(s, 1));
     assert_int_equal(vv_sweep_known(s), 9);
+    vv_sweep_free(s);
+}
+
+/* ---- asynchronous halving, played: `jobs` trainings at once end in an order that `seed` draws
+   ---- */
+
+#define HALVING                                                                               \
+    "recipe: recipe.yaml\nstrategy: halving\nsamples: 12\nratios: [0.25, 0.5, 1]\nkeep: 0.4\n" \
+    SPACE
+
+static double played_quality(const vv_sweep *s, int i)
+{
+    const vv_trial t = vv_sweep_trial(s, i);
+    unsigned sum = 0; /* a number of its settings alone */
+    for (int j = 0; j < t.override_count; j++)
+        for (const char *c = t.overrides[j]; *c; c++)
+            sum = sum * 31 + (unsigned char)*c;
+    return (double)(sum % 1000) / 1000.0;
+}
+
+/* Returns how many trainings ended; stops after `most`. */
+static int play(vv_sweep *s, int jobs, unsigned seed, int most)
+{
+    int running[8], count = 0, ended = 0;
+    bool begun[256] = {false};
+    while (ended < most) {
+        while (count < jobs) {
+            int trial = -1;
+            assert_ok(vvi_sweep_next(s, jobs));
+            for (int n = 0; (trial = vvi_sweep_in_order(s, n)) >= 0 && begun[trial];)
+                n++;
+            if (trial < 0)
+                break;
+            assert_in_range(trial, 0, 255);
+            begun[trial] = true;
+            assert_ok(vvi_trial_read(s, trial, folder));
+            if (s->trials[trial].status == VV_TRIAL_DONE) /* from before */
+                continue;
+            s->trials[trial].status = VV_TRIAL_RUNNING;
+            running[count++] = trial;
+        }
+        if (count == 0)
+            break;
+        seed = seed * 1664525u + 1013904223u;
+        const int which = (int)((seed >> 16) % (unsigned)count), trial = running[which];
+        running[which] = running[--count];
+        s->trials[trial].status = VV_TRIAL_WAITING;
+        put_result(s, trial, played_quality(s, trial), 1.0);
+        ended++;
+    }
+    return ended;
+}
+
+static void list_names(const vv_sweep *s, vv_str *out)
+{
+    vv_str_clear(out);
+    for (int i = 0; i < vv_sweep_known(s); i++)
+        vv_str_addf(out, "%s %d\n", vv_sweep_trial(s, i).name, s->configs[i].rung);
+}
+
+static void start_over(void)
+{
+    remove_dir(folder);
+    mkdir(folder, 0777); /* of the same name: it is part of what trainings are named by */
+}
+
+/* Whatever ends first, and wherever it is killed and started anew, the trainings are the same, in
+   the same order. */
+static void test_halving_without_waiting(void **unused)
+{
+    (void)unused;
+    for (int jobs = 1; jobs <= 5; jobs += 2) {
+        vv_str wanted = {0}, got = {0};
+        const char *text = HALVING "asynchronous: true\n";
+        for (unsigned seed = 0; seed < 8; seed++) {
+            vv_sweep *s;
+            start_over();
+            for (int killed = 0; seed > 0 && killed < 3; killed++) {
+                assert_ok(load(&s, text));
+                play(s, jobs, seed + 100u * (unsigned)killed, (int)seed);
+                vv_sweep_free(s);
+            }
+            assert_ok(load(&s, text));
+            play(s, jobs, seed, 1000);
+            list_names(s, seed ? &got : &wanted);
+            vv_sweep_free(s);
+            if (seed)
+                assert_string_equal(vv_str_text(&got), vv_str_text(&wanted));
+        }
+        vv_str_fini(&wanted);
+        vv_str_fini(&got);
+    }
+}
+
+/* All that waiting would have taken further are: of a full rung the better ones went on. And some
+   began on a longer rung before the shortest was done, which is what not waiting is for. */
+static void test_halving_takes_the_better_ones(void **unused)
+{
+    (void)unused;
+    vv_sweep *s;
+    assert_ok(load(&s, HALVING));
+    play(s, 3, 5, 1000);
+    assert_int_equal(s->asynchronous, 1); /* by itself, with several jobs */
+    for (int rung = 0; rung < 2; rung++) {
+        vvi_ranked list[64];
+        int count = 0;
+        for (int i = 0; i < s->config_count; i++)
+            if (s->configs[i].rung == rung)
+                list[count++] = (vvi_ranked){i, vvi_config_quality(s, i)};
+        vvi_rank(list, count);
+        assert_true(count >= (rung ? 5 : 12));
+        for (int i = 0; i < vvi_halving_kept(s, count); i++)
+            assert_true(vvi_sweep_has(s, s->configs[list[i].item].choice, rung + 1));
+    }
+    int early = 0;
+    for (int n = 0, rest = 0; n < s->slot_count; n++) {
+        const int rung = s->configs[s->slots[s->slot_count - 1 - n].config].rung;
+        rest += rung == 0;
+        early += rung > 0 && rest > 0;
+    }
+    assert_true(early > 0);
+    assert_true(vv_sweep_total(s) >= vv_sweep_known(s));
+    vv_sweep_free(s);
+}
+
+/* A failed one never goes on, and counts as the worst of its rung. */
+static void test_halving_with_failures(void **unused)
+{
+    (void)unused;
+    vv_sweep *s;
+    assert_ok(
+        load(&s, "recipe: recipe.yaml\nstrategy: halving\nsamples: 4\nratios: [0.5, 1]\n" SPACE));
+    assert_ok(vvi_sweep_next(s, 2));
+    for (int i = 0; i < 4; i++) {
+        s->trials[i].status = VV_TRIAL_FAILED;
+        assert_ok(vvi_sweep_next(s, 2));
+    }
+    assert_int_equal(vv_sweep_known(s), 4);
+    assert_int_equal(vvi_sweep_in_order(s, 4), -1);
     vv_sweep_free(s);
 }
 
@@ -262,6 +402,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ranges, enter, leave),
         cmocka_unit_test_setup_teardown(test_mistakes, enter, leave),
         cmocka_unit_test_setup_teardown(test_halving, enter, leave),
+        cmocka_unit_test_setup_teardown(test_halving_without_waiting, enter, leave),
+        cmocka_unit_test_setup_teardown(test_halving_takes_the_better_ones, enter, leave),
+        cmocka_unit_test_setup_teardown(test_halving_with_failures, enter, leave),
         cmocka_unit_test_setup_teardown(test_bandit, enter, leave),
         cmocka_unit_test_setup_teardown(test_table, enter, leave),
     };
