@@ -160,9 +160,9 @@ VV_API VV_MUST_USE vv_status vv_run_store_export_csv(vv_run_store *store, vv_str
 /* Takes runs from a file: our JSON; a CSV table (ours, MLflow's `search_runs`, W&B's page, or any
    with the names of our columns in its head; "params.x" are settings, "metrics.x" values); the log
    of one run as CSV with a row a moment, in Composer's names (batch, metrics/eval/..., loss/...;
-   the run is called what the file is); a DAWNBench entry (X.json with X.tsv beside it), or a folder of such entries. Runs that are there
-   already (same id) are replaced. *count = runs taken. A file that is damaged is named with the
-   place; nothing of it is taken. */
+   the run is called what the file is); a DAWNBench entry (X.json with X.tsv beside it), or a folder
+   of such entries. Runs that are there already (same id) are replaced. *count = runs taken. A file
+   that is damaged is named with the place; nothing of it is taken. */
 VV_API VV_MUST_USE vv_status vv_run_store_import(vv_run_store *store, const char *path, int *count);
 
 VV_END_DECLS

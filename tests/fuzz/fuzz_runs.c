@@ -12,12 +12,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-static char folder[] = "/tmp/vivace-fuzz-XXXXXX";
+static char folder[64];
 static vv_run_store *store;
 
 static const char *in_folder(const char *name)
 {
-    static char path[64];
+    static char path[96];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
 }
@@ -86,6 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (!vv_run_store_available())
         return 0;
     if (!store) {
+        snprintf(folder, sizeof folder, "%s/vivace-fuzz-XXXXXX",
+                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); /* in memory: quick */
         if (!mkdtemp(folder) || vv_run_store_open(&store, in_folder("runs.db"), true) != VV_OK)
             abort();
         atexit(forget);
