@@ -39,6 +39,16 @@ export async function loadPrices()
     }
 }
 
+/* Nor does it need the settings in which runs differ; they come when the runs are there. */
+export async function loadSettings()
+{
+    try {
+        return await ask('api/settings');
+    } catch {
+        return null;
+    }
+}
+
 const details = new Map(); /* id -> {stamp, promise} */
 
 /* Everything of one run. Asked for again when the run has changed. */

@@ -72,6 +72,36 @@ export const RUN_FIELDS = [
 const BY_KEY = new Map(RUN_FIELDS.map(f => [f.key, f]));
 BY_KEY.set('recipe', {...BY_KEY.get('name'), key: 'recipe', label: 'Recipe'});
 
+/* ---- settings: what /api/settings tells, as fields of their own ---- */
+
+let settings = [];
+
+/* Of {runs, settings: [{key, values, of}]}. A setting whose values are all numbers is one. */
+export function learnSettings(told)
+{
+    const at = new Map(told.runs.map((id, i) => [id, i]));
+    settings.forEach(f => BY_KEY.delete(f.key));
+    settings = told.settings.filter(s => !BY_KEY.has(s.key)).map(({key, values, of}) => {
+        const textOf = run => values[of[at.get(run.id)]] ?? '';
+        if (!values.every(v => v.trim() !== '' && Number.isFinite(Number(v))))
+            return {...text(key, key), of: textOf};
+        const numbers = values.map(Number);
+        return {...number(key, key), of: run => numbers[of[at.get(run.id)]] ?? NaN};
+    });
+    settings.forEach(f => BY_KEY.set(f.key, f));
+}
+
+export function settingFields()
+{
+    return settings;
+}
+
+/* Columns of a run, then settings in which runs differ. */
+export function allFields()
+{
+    return [...RUN_FIELDS, ...settings];
+}
+
 export function fieldOf(key)
 {
     return BY_KEY.get(key);

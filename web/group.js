@@ -45,7 +45,7 @@ function keysOf(run)
         const machine = [hardwareOf(run), run.threads, run.precision];
         const base = [run.dataset, run.model, run.optimizer, run.batch_size, ...machine];
         known = {
-            base: base.join('|'),
+            pair: `${base.join('|')}|${run.base || ''}`, /* all its settings but methods and length */
             methods,
             family: `${base.join('|')}|${methods.join('+')}`,
             config: [run.group || `${base.join('|')}|${methods.join('+')}|${run.scale_schedule_ratio}|${
@@ -107,13 +107,14 @@ export function groupDots(dots)
 
 /* ---- what a method does ---- */
 
-/* For each method: families with it against the same families without it.
+/* For each method: recipes with it against recipes without it that agree in every other setting.
  * quality: difference of runs that agree in seed and length too; time, cost: with divided by without at
  * equal quality, the best that both families reach. */
 export function methodEffects(dots, higher)
 {
-    const families = collect(dots, d => familyOf(d.run));
-    const twins = collect(dots, d => `${familyOf(d.run)}|${lengthOf(d.run)}`);
+    const exactOf = run => `${keysOf(run).pair}|${keysOf(run).methods.join('+')}`;
+    const families = collect(dots, d => exactOf(d.run));
+    const twins = collect(dots, d => `${exactOf(d.run)}|${lengthOf(d.run)}`);
     const names = [...new Set(dots.flatMap(d => keysOf(d.run).methods))].sort();
     return names.map(method => {
         const effect = {method, runs: 0, families: 0, quality: [], time: [], cost: [], pairs: []};
@@ -123,7 +124,7 @@ export function methodEffects(dots, higher)
                 continue;
             effect.runs += withIt.length;
             const others = known.methods.filter(m => m !== method);
-            const partner = `${known.base}|${others.join('+')}`;
+            const partner = `${known.pair}|${others.join('+')}`;
             const without = families.get(partner);
             if (!without)
                 continue;

@@ -1,7 +1,7 @@
 /* head.js - the top of the page: what is looked at, how the axes run, whether it is live. */
 import {choicesOf} from './state.js';
 import {formatCost} from './format.js';
-import {fieldOf} from './fields.js';
+import {fieldOf, settingFields} from './fields.js';
 import {el, fillSelect} from './dom.js';
 
 export const VIEW_NAMES = {frontier: 'Frontier', table: 'Table', parallel: 'Parallel coordinates',
@@ -65,7 +65,7 @@ function update(p, app, scene)
     fillSelect(p.metric.select, [...scene.metrics.keys()].sort().map(m => [m,
         `${m} ${scene.metrics.get(m).higher ? '↑' : '↓'}`]), scene.metric);
     fillSelect(p.statistic.select, [['final', 'at the end'], ['best', 'best']], state.statistic);
-    fillSelect(p.compare.select, choicesOf('compare').map(c => [c,
+    fillSelect(p.compare.select, [...choicesOf('compare'), ...settingFields().map(f => f.key)].map(c => [c,
         c === 'none' ? 'frontier' : fieldOf(c)?.label || c]), state.compare);
     fillSelect(p.sortBy.select, choicesOf('sortBy').map(s => [s, SORT_NAMES[s]]), state.sortBy);
     fillSelect(p.price.select, [['', 'each run’s own'], ...app.prices.map(e => [e.name,

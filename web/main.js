@@ -1,7 +1,8 @@
 /* main.js - starts the page: reads the address and the runs, and keeps all views at one state. */
 import {parseState, queryOf} from './state.js';
 import {findDot, sceneOf} from './scene.js';
-import {loadPrices, loadRun, loadRuns, watchRuns} from './data.js';
+import {loadPrices, loadRun, loadRuns, loadSettings, watchRuns} from './data.js';
+import {learnSettings} from './fields.js';
 import {seriesOf} from './curve.js';
 import {wordsOf} from './words.js';
 import {makeCard} from './card.js';
@@ -127,6 +128,30 @@ function renderSoon()
     }, 100);
 }
 
+/* ---- settings: asked for when a run is there whose settings are not known, not too often ---- */
+
+const settled = new Set(); /* ids */
+let settling = false;
+
+async function settle()
+{
+    if (settling || app.list.every(run => settled.has(run.id)))
+        return;
+    settling = true;
+    const told = await loadSettings();
+    if (told) {
+        learnSettings(told);
+        app.list.forEach(run => settled.add(run.id));
+        app.sceneList = null;
+        app.render();
+    }
+    setTimeout(() => {
+        settling = false;
+        if (told)
+            settle();
+    }, 5000);
+}
+
 function takeRuns(runs, whole)
 {
     if (whole)
@@ -153,16 +178,19 @@ async function start()
     app.render();
     requestAnimationFrame(() => {
         document.documentElement.dataset.firstViewMs = performance.now().toFixed(0);
+        setTimeout(settle); /* the first view does not wait for it */
     });
     watchRuns({
         onRuns(runs, gone) {
             gone.forEach(id => app.runs.delete(id));
             takeRuns(runs, false);
             renderSoon();
+            settle();
         },
         onAll(runs) {
             takeRuns(runs, true);
             renderSoon();
+            settle();
         },
         onState(connected) {
             app.connected = connected;

@@ -1,6 +1,6 @@
 /* parallel.js - a line a run through chosen axes, coloured by quality; dragging along an axis keeps what
  * lies within. */
-import {RUN_FIELDS, valueText} from './fields.js';
+import {allFields, valueText} from './fields.js';
 import {formatCost, formatTime, linearTicks, logTicks, shortQuality} from './format.js';
 import {brushText, parseBrush} from './state.js';
 import {reachOf, scaleOf} from './scales.js';
@@ -10,7 +10,7 @@ import {wordsOf} from './words.js';
 
 const TOP = 46;
 const BOTTOM = 18;
-const STANDARD = ['model', 'methods', 'optimizer', 'batch_size', 'scale_schedule_ratio', 'seed', 'hardware', 'threads',
+const STANDARD = ['model', 'methods', 'optimizer', 'optimizer.lr', 'batch_size', 'scale_schedule_ratio', 'seed', 'hardware', 'threads',
     'time', 'cost', 'quality'];
 const OUTCOME = ['time', 'cost', 'quality'];
 const MOST_VALUES = 40; /* an axis of more texts says nothing */
@@ -33,7 +33,7 @@ export function makeParallel(app)
 function candidates(scene)
 {
     const dots = scene.single;
-    return [...RUN_FIELDS.filter(f => !['id', 'note', 'progress', 'train_seconds', 'started'].includes(f.key)).filter(f => {
+    return [...allFields().filter(f => !['id', 'note', 'progress', 'train_seconds', 'started'].includes(f.key)).filter(f => {
         if (f.kind === 'number')
             return dots.some(d => Number.isFinite(f.of(d.run)));
         const values = new Set(scene.runs.map(r => f.print(f.of(r))));
@@ -43,6 +43,14 @@ function candidates(scene)
     {key: 'cost', label: 'Cost', number: true, of: d => d.cost, print: formatCost, log: true},
     {key: 'quality', label: scene.metric, number: true, of: d => d.quality,
         print: v => shortQuality(v, scene.metric)}];
+}
+
+/* Learning rates and their like, which are spread over powers of ten. */
+function isWide(values)
+{
+    const low = values.reduce((a, b) => Math.min(a, b), Infinity);
+    const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
+    return values.length > 2 && low > 0 && high / low > 30;
 }
 
 function setAxes(p, scene)
@@ -56,14 +64,14 @@ function setAxes(p, scene)
     const [w, h] = [p.box.clientWidth, p.box.clientHeight];
     const step = (w - 140) / Math.max(1, chosen.length - 1);
     p.axes = chosen.map((axis, i) => {
-        const made = {...axis, x: 70 + i * step};
+        const made = {...axis, x: 70 + i * step, row: step < 110 ? i % 2 : 0}; /* of its name */
         /* Axes reach over all runs of the data set, so that filters do not move them. */
         if (axis.number) {
-            const log = Boolean(axis.log);
+            const values = [...new Set(scene.plottable.map(axis.of))].filter(Number.isFinite);
+            const log = axis.log || isWide(values);
             const reach = reachOf(scene.plottable.map(axis.of), log, 0.02) || [0, 1];
             made.scale = scaleOf(reach[0], reach[1], h - BOTTOM, TOP, log);
             made.value = axis.of;
-            const values = [...new Set(scene.plottable.map(axis.of))].filter(Number.isFinite);
             made.few = values.length <= 8 ? values : null;
         } else {
             made.names = categoriesOf(scene.runs, axis.key);
@@ -153,7 +161,8 @@ function drawAxis(axis, context, c, h)
     context.stroke();
     context.textAlign = 'center';
     context.fillStyle = c.ink;
-    context.fillText(axis.label.length > 18 ? `${axis.label.slice(0, 17)}…` : axis.label, axis.x, 22);
+    context.fillText(axis.label.length > 18 ? `${axis.label.slice(0, 17)}…` : axis.label, axis.x,
+        14 + 14 * axis.row);
     const label = (text, y) => {
         const short = text.length > 22 ? `${text.slice(0, 21)}…` : text;
         const width = context.measureText(short).width;

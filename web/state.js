@@ -1,12 +1,13 @@
 /* state.js - what is shown, as the page's address. Whatever is not in the address has its default. */
 
-/* kind: text, list (repeated), number (null = not given), flag. Choices: the first is the default. */
+/* kind: text, list (repeated), number (null = not given), flag. Choices: the first is the default; open: others
+ * are possible too. */
 const FIELDS = {
     dataset: {kind: 'text'},
     view: {kind: 'text', choices: ['frontier', 'table', 'parallel', 'compare', 'effects', 'history']},
     metric: {kind: 'text'},
     statistic: {kind: 'text', choices: ['final', 'best']},
-    compare: {kind: 'text', choices: ['none', 'recipe', 'model', 'methods', 'hardware', 'cloud',
+    compare: {kind: 'text', open: true, choices: ['none', 'recipe', 'model', 'methods', 'hardware', 'cloud',
         'optimizer', 'seed', 'batch_size', 'precision', 'threads', 'source', 'status', 'version',
         'scale_schedule_ratio']},
     sortBy: {kind: 'text', choices: ['timeSameQuality', 'costSameQuality', 'time', 'cost', 'quality']},
@@ -80,7 +81,7 @@ export function parseState(query)
                 state[name] = Number(value);
         } else if (field.kind === 'flag') {
             state[name] = value === '1' || value === 'true';
-        } else if (!field.choices || field.choices.includes(value)) {
+        } else if (!field.choices || field.open || field.choices.includes(value)) {
             state[name] = field.choices || value !== 'all' ? value : '';
         }
     }

@@ -1,5 +1,5 @@
 /* table.js - every run that passes the filters, failed ones too. Only the rows in sight exist. */
-import {RUN_FIELDS} from './fields.js';
+import {allFields} from './fields.js';
 import {formatCost, formatQuality, formatTime} from './format.js';
 import {ratioText} from './words.js';
 import {toCsv} from './csv.js';
@@ -26,9 +26,10 @@ function columnsOf(scene)
         ['cheaper', 'cost against the baseline', d => (base ? 100 * (1 - same('cost')(d) / base.cost) : NaN),
             d => (d.same?.cost && base ? ratioText(d.same.cost.x, base.cost, 'cost') : '–')],
     ].map(([key, label, of, print]) => ({key, label, number: true, of, print}));
-    const fields = RUN_FIELDS.filter(f => !NOT_SHOWN.has(f.key)).map(f => ({key: f.key, label: f.label,
+    const fields = allFields().filter(f => !NOT_SHOWN.has(f.key)).map(f => ({key: f.key, label: f.label,
         number: f.kind === 'number', of: d => f.of(d.run), print: d => f.print(f.of(d.run))}));
-    return [...fields.slice(0, 1), ...outcome, ...fields.slice(1)];
+    const first = ['name', 'methods'];
+    return [...fields.filter(f => first.includes(f.key)), ...outcome, ...fields.filter(f => !first.includes(f.key))];
 }
 
 function sameText(dot, x, format)

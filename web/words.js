@@ -1,7 +1,7 @@
 /* words.js - a dot and its savings, in words. */
 import {savingOf} from './frontier.js';
 import {formatCost, formatPercent, formatQuality, formatTime, formatTimes} from './format.js';
-import {methodsOf} from './fields.js';
+import {methodsOf, settingFields} from './fields.js';
 import {baselineAt, rankOf} from './scene.js';
 
 export function xText(value, axis)
@@ -75,8 +75,20 @@ export function tipOf(scene, dot)
             run.scale_schedule_ratio && run.scale_schedule_ratio !== 1 &&
             `schedule × ${run.scale_schedule_ratio}`, run.seed !== null && `seed ${run.seed}`]
             .filter(Boolean).join(' · '),
+        settingsText(run),
         statusOf(dot),
     ].filter(Boolean);
+}
+
+const MOST_SETTINGS = 4; /* in a tooltip; the card has all of them */
+
+/* Settings of the run in which runs differ: those that were given most values first. */
+function settingsText(run)
+{
+    const known = settingFields().filter(f => f.print(f.of(run)) !== '–')
+        .map(f => `${f.key} ${f.print(f.of(run))}`);
+    const more = known.length - MOST_SETTINGS;
+    return known.slice(0, MOST_SETTINGS).join(' · ') + (more > 0 ? ` · ${more} more` : '');
 }
 
 function ordinal(n)

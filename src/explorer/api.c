@@ -202,15 +202,23 @@ static vv_status price_text(vvi_api *api, const vvi_target *target, vv_str *out)
     return VV_OK;
 }
 
-static vv_status answer_export(vvi_api *api, bool csv, vvi_reply *reply)
+static vv_status csv_text(vvi_api *api, vv_str *out)
 {
-    const vvi_kept_name name = csv ? VVI_KEPT_CSV : VVI_KEPT_JSON;
-    const char *type = csv ? "text/csv; charset=utf-8" : JSON;
+    return vv_run_store_export_csv(api->store, out);
+}
+
+static vv_status json_text(vvi_api *api, vv_str *out)
+{
+    return vv_run_store_export_json(api->store, false, out);
+}
+
+static vv_status answer_kept(vvi_api *api, vvi_kept_name name, const char *type, vvi_reply *reply,
+                             vv_status (*make)(vvi_api *, vv_str *))
+{
     vv_str text = {0};
     if (give_kept(api, name, type, reply))
         return VV_OK;
-    vv_status status = csv ? vv_run_store_export_csv(api->store, &text)
-                           : vv_run_store_export_json(api->store, false, &text);
+    vv_status status = make(api, &text);
     if (status == VV_OK)
         status = say(reply, 200, type, &text);
     vv_str_fini(&text);
@@ -390,9 +398,11 @@ static vv_status answer_get(vvi_api *api, const vvi_request *request, const vvi_
     if (strcmp(path, "/api/prices") == 0)
         return answer_text(api, target, reply, price_text);
     if (strcmp(path, "/api/export.csv") == 0)
-        return answer_export(api, true, reply);
+        return answer_kept(api, VVI_KEPT_CSV, "text/csv; charset=utf-8", reply, csv_text);
     if (strcmp(path, "/api/export.json") == 0)
-        return answer_export(api, false, reply);
+        return answer_kept(api, VVI_KEPT_JSON, JSON, reply, json_text);
+    if (strcmp(path, "/api/settings") == 0)
+        return answer_kept(api, VVI_KEPT_SETTINGS, JSON, reply, vvi_settings_answer);
     if (strcmp(path, "/api/openapi.yaml") == 0)
         return answer_file(reply, "openapi.yaml");
     if (strcmp(path, "/api/events") == 0) {

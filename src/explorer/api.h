@@ -39,7 +39,7 @@ typedef struct vvi_reply {
 void vvi_reply_fini(vvi_reply *reply);
 
 /* Answers that are long in the making: as good as the table is at that revision. */
-typedef enum vvi_kept_name { VVI_KEPT_RUNS, VVI_KEPT_CSV, VVI_KEPT_JSON, VVI_KEPT } vvi_kept_name;
+typedef enum vvi_kept_name { VVI_KEPT_RUNS, VVI_KEPT_CSV, VVI_KEPT_JSON, VVI_KEPT_SETTINGS, VVI_KEPT } vvi_kept_name;
 typedef struct vvi_kept {
     vvi_body *body;
     uint64_t revision;
@@ -90,6 +90,8 @@ VV_MUST_USE vv_status vvi_check_writer(const vvi_api *api, const vvi_request *re
 /* Run i of the table, as lists have it. */
 void vvi_add_run(vvi_api *api, int i, vv_str *out);
 VV_MUST_USE vv_status vvi_run_detail(vvi_api *api, const vv_run_light *run, vv_str *out);
+/* The settings in which runs differ. */
+VV_MUST_USE vv_status vvi_settings_answer(vvi_api *api, vv_str *out);
 VV_MUST_USE vv_status vvi_frontier_answer(vvi_api *api, const vvi_target *target, vv_str *out);
 
 #endif

@@ -48,7 +48,8 @@ static void open_run(vv_str *out, const vv_run_light *run)
         vv_str_add(out, ",\"higher_is_better\":");
         vv_str_add(out, m->higher_is_better ? "true}" : "false}");
     }
-    vv_str_addf(out, "},\"group\":\"%016" PRIx64 "\"", run->group);
+    vv_str_addf(out, "},\"group\":\"%016" PRIx64 "\",\"base\":\"%016" PRIx64 "\"", run->group,
+                run->base);
 }
 
 /* Made once per change of the run: with thousands of them that is what takes time. */

@@ -40,7 +40,7 @@ static uint64_t group_of_row(const vv_run_row *row)
 
 /* Settings that say who ran it, where, or what is looked at and kept, and do not change what the
    training does beyond rounding. */
-static bool of_configuration(const char *key)
+bool vvi_of_configuration(const char *key)
 {
     static const char *const left_out[] = {
         "name",        "seed",          "eval_batch_size", "microbatch", "memory_limit",
@@ -86,7 +86,7 @@ static vv_status take_setting(vv_run_table *table, vvi_entry *entry, vvi_sql *s)
 {
     const char *key = vvi_sql_text(s, 1);
     (void)table;
-    if (of_configuration(key)) {
+    if (vvi_of_configuration(key)) {
         entry->run.group = mix_text(entry->run.group, key);
         entry->run.group = mix_text(entry->run.group, vvi_sql_text(s, 2));
         if (of_base(key)) {

@@ -40,6 +40,8 @@ vvi_entry *vvi_table_entry(const vv_run_table *table, const char *id);
 /* Methods, metrics and group of the fresh ones among entries sorted by id or not. */
 VV_MUST_USE vv_status vvi_table_read_parts(vv_run_table *table, vvi_entry **entries, int count,
                                            int fresh);
+/* Whether a setting is one of what makes a group. */
+bool vvi_of_configuration(const char *key);
 /* Tags of all; runs whose tags changed get a new revision. */
 VV_MUST_USE vv_status vvi_table_read_tags(vv_run_table *table);
 

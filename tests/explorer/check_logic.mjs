@@ -5,8 +5,8 @@
 export async function checkLogic(base)
 {
     const load = name => import(`${base}/${name}.js`);
-    const [F, G, S, T, M, C, D, A] = await Promise.all(['frontier', 'group', 'scene', 'state', 'format', 'csv',
-        'differ', 'scales'].map(load));
+    const [F, G, S, T, M, C, D, A, L, I] = await Promise.all(['frontier', 'group', 'scene', 'state', 'format', 'csv',
+        'differ', 'scales', 'fields', 'importance'].map(load));
     const wrong = [];
     let count = 0;
     const is = (what, got, wanted) => {
@@ -97,7 +97,7 @@ export async function checkLogic(base)
     near('t of 40', G.tQuantile(40), 2.021, 0.02);
     near('mean of ratios', G.ratioOf([0.5, 2]).mean, 1);
 
-    checkScene({F, G, S, T, is, near});
+    checkScene({F, G, S, T, L, I, is, near});
 
     is('csv', C.toCsv([{key: 'a,b', of: r => r.a}, {key: 'c', of: r => r.c}], [{a: 'x"y', c: 1.5},
         {a: 'line\nbreak', c: NaN}]), '"a,b",c\r\n"x""y",1.5\r\n"line\nbreak",\r\n');
@@ -207,6 +207,34 @@ export async function checkLogic(base)
         t.near('time ratio', effect.time.mean, 0.25);
         t.near('cost ratio', effect.cost.mean, 0.25);
         t.near('quality', effect.quality.mean, 0);
+
+        /* Of another learning rate: no pair. */
+        const apart = [run('a', 0.8, 10, {base: '1'}), run('b', 0.9, 10, {base: '2', methods: ['mixup']}),
+            run('c', 0.9, 10, {base: '1', methods: ['ema']})];
+        const told = t.G.methodEffects(t.S.sceneOf(apart, t.T.parseState(''), []).single, true);
+        t.is('pairs share their settings', told.map(e => [e.method, e.families]), [['ema', 1], ['mixup', 0]]);
+
+        /* Settings are fields; numbers where all values are. Half of what the runs differ in is the learning rate's. */
+        const {L, I} = t;
+        L.learnSettings({runs: ['a', 'b', 'c'], settings: [{key: 'optimizer.lr', values: ['0.1', '0.2'], of: [0, 1, -1]},
+            {key: 'schedule', values: ['cosine', '2'], of: [1, 0, 0]}, {key: 'seed', values: ['9'], of: [0, 0, 0]}]});
+        t.is('settings', L.settingFields().map(f => [f.key, f.kind, ...apart.map(r => f.print(f.of(r)))]),
+            [['optimizer.lr', 'number', '0.1', '0.2', '–'], ['schedule', 'text', '2', 'cosine', 'cosine']]);
+        t.is('of a run they do not know', L.fieldOf('schedule').of({id: 'z'}), '');
+        t.is('colour by a setting', [...t.S.sceneOf(apart, t.T.parseState('compare=schedule'), []).colours.keys()],
+            ['2', 'cosine']);
+        t.is('all explained', I.shareExplained([1, 1, 3, 3], ['a', 'a', 'b', 'b']), 1);
+        t.is('nothing explained', I.shareExplained([1, 3, 1, 3], ['a', 'a', 'b', 'b']), 0);
+        t.near('part explained', I.shareExplained([1, 2, 3, 4], ['a', 'a', 'b', 'b']), 0.7);
+        t.is('says nothing', [I.shareExplained([1, 2, 3], ['a', 'b', 'c']), I.shareExplained([1, 1, 1, 1], ['a', 'a', 'b', 'b'])],
+            [NaN, NaN]);
+        const six = [0, 1, 2, 3, 4, 5].map(i => run(`r${i}`, 0.5 + (i < 3 ? 0 : 0.1) + i / 1e4, 10,
+            {methods: i < 3 ? [] : ['ema'], batch_size: 32 << (i % 2)}));
+        const matters = I.importance(t.S.sceneOf(six, t.T.parseState(''), []).single);
+        t.is('what matters', matters.map(e => [e.key, e.values, e.runs]), [['methods.ema', 2, 6], ['batch_size', 2, 6]]);
+        t.is('how much', [matters[0].quality > 0.99, matters[1].quality, matters[0].time], [true, 0, NaN]);
+        L.learnSettings({runs: [], settings: []});
+        t.is('forgotten', L.fieldOf('schedule'), undefined);
 
         t.is('nothing at all', t.S.sceneOf([], t.T.parseState('selected=x&group=1&compare=model'), []).dots, []);
         t.is('colours stay', [...of('compare=methods&algorithms=ema').colours], [...of('compare=methods').colours]);

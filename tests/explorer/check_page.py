@@ -348,6 +348,28 @@ def others(page, source, runs):
     assert "Fastest that reaches 95.00%" in page.text("#answers") and "none" in page.text("#answers")
 
 
+def settings(page, source, runs):
+    """Settings in which runs differ are columns, colours, axes and filters, and it is told what the quality hangs on."""
+    rates = {r["id"]: r["settings"]["optimizer.lr"] for r in plotted(runs)}
+    page.open("?compare=optimizer.lr")
+    page.wait("its colours", lambda: len(page.run(
+        "return [...document.querySelectorAll('.legend span')].filter(s => /^0\\.[1-4] /.test(s.textContent))")) ==
+        len(set(rates.values())))
+    page.open("?view=table&model=mlp&status=done")
+    page.wait("its column", lambda: page.text('th[data-key="optimizer.lr"]'))
+    page.open("?brush=optimizer.lr:0.15:0.35")
+    page.wait("the brush", lambda: page.shown() == len([r for r in rates.values() if 0.15 <= float(r) <= 0.35]))
+    page.open("?view=parallel&axes=optimizer.lr&axes=quality")
+    page.wait("its axis", lambda: page.run("return [...document.querySelectorAll('.axes label')].some("
+                                           "l => l.textContent === 'optimizer.lr' && l.querySelector('input').checked)"))
+    page.open("?view=effects")
+    page.wait("what matters", lambda: page.text('#importance tr[data-key="methods.sam"]'))
+    shares = page.run("return [...document.querySelectorAll('#importance tbody tr')].map(r => parseInt(r.children[3].textContent))")
+    assert shares == sorted(shares, reverse=True) and shares[0] > 0, shares
+    first = page.text("#importance tbody tr td")
+    assert first in ("Model", "Scale schedule ratio", "Duration"), first  # made so, by page_runs.py
+
+
 def drags(page, source, runs):
     """Dragging along an axis of the parallel coordinates keeps what lies within, in a chart it zooms; a click undoes."""
     def drag(selector, x, y, dx, dy):  # from the middle of the element
@@ -543,7 +565,7 @@ def main():
     try:
         page = Page(browser, server.url)
         page.folder, page.downloads, page.db, page.program = folder, folder, db, program
-        for check in (logic, load, frontier, filters, card, share, keyboard, table, compare, others, drags, live):
+        for check in (logic, load, frontier, filters, card, share, keyboard, table, compare, others, settings, drags, live):
             check(page, source, runs)
             page.check_quiet()
             print("check_page: %s: %s" % (check.__name__, " ".join(check.__doc__.split())), flush=True)

@@ -100,6 +100,10 @@ static void test_every_address(void **unused)
     http_get(200, "/api/export.csv", "\r\n\r\nid,name,");
     http_get(200, "/api/export.json", "\"format\":\"vivace-runs\"");
     http_get(200, "/api/openapi.yaml", "openapi: 3");
+    /* a-1 alone has a learning rate; all share what is no difference */
+    http_get(200, "/api/settings",
+             "{\"runs\":[\"a-1\",\"b-2\",\"c/3\",\"d-4\",\"e-5\"],\"settings\":[\n"
+             "{\"key\":\"optimizer.lr\",\"values\":[\"0.1\"],\"of\":[0,-1,-1,-1,-1]}\n]}");
     http_wants(200, "HEAD", "/api/runs", NULL, NULL, "Content-Length: ");
     char *list = http_ask(200, "GET", "/api/runs", NULL, NULL);
     assert_null(strstr(list, "a-host")); /* nor where it ran, nor long texts */

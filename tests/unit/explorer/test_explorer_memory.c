@@ -78,6 +78,7 @@ static void test_answers(void **unused)
         {"GET", "/api/runs/zz", "", 404},
         {"GET", "/api/frontier?group=1", "", 200},
         {"GET", "/api/prices", "", 200},
+        {"GET", "/api/settings", "", 200},
         {"GET", "/api/export.csv", "", 200},
         {"GET", "/api/export.json", "", 200},
         {"GET", "/api/events", "", 200},
