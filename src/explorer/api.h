@@ -39,7 +39,13 @@ typedef struct vvi_reply {
 void vvi_reply_fini(vvi_reply *reply);
 
 /* Answers that are long in the making: as good as the table is at that revision. */
-typedef enum vvi_kept_name { VVI_KEPT_RUNS, VVI_KEPT_CSV, VVI_KEPT_JSON, VVI_KEPT_SETTINGS, VVI_KEPT } vvi_kept_name;
+typedef enum vvi_kept_name {
+    VVI_KEPT_RUNS,
+    VVI_KEPT_CSV,
+    VVI_KEPT_JSON,
+    VVI_KEPT_SETTINGS,
+    VVI_KEPT
+} vvi_kept_name;
 typedef struct vvi_kept {
     vvi_body *body;
     uint64_t revision;

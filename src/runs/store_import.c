@@ -368,21 +368,28 @@ out:
 
 /* ---- whatever it is ---- */
 
-static bool has_tsv(const char *path)
+/* *entry = the file is a DAWNBench entry: X.json with X.tsv beside it. */
+static vv_status is_entry(const char *path, bool *entry)
 {
     vv_str tsv = {0};
+    *entry = false;
+    if (!ends_with(path, ".json"))
+        return VV_OK;
     vv_str_addn(&tsv, path, strlen(path) - 5);
     vv_str_add(&tsv, ".tsv");
-    bool there = vv_str_status(&tsv) == VV_OK && vvi_exists(vv_str_text(&tsv));
+    const vv_status status = vv_str_status(&tsv);
+    *entry = status == VV_OK && vvi_exists(vv_str_text(&tsv));
     vv_str_fini(&tsv);
-    return there;
+    return status;
 }
 
 static vv_status import_file(vv_run_store *store, const char *path, int *count)
 {
     char *text;
     size_t length;
-    if (ends_with(path, ".json") && has_tsv(path))
+    bool entry;
+    VV_TRY(is_entry(path, &entry));
+    if (entry)
         return import_dawnbench(store, path, count);
     VV_TRY(vvi_file_read_all(&text, &length, path));
     size_t first = strspn(text, " \t\r\n");
@@ -408,8 +415,12 @@ static vv_status import_folder(vv_run_store *store, const char *path, int depth,
             break;
         if (vvi_is_folder(inner))
             status = depth < 4 ? import_folder(store, inner, depth + 1, count) : VV_OK;
-        else if (ends_with(inner, ".json") && has_tsv(inner))
-            status = import_dawnbench(store, inner, count);
+        else {
+            bool is_one;
+            status = is_entry(inner, &is_one);
+            if (status == VV_OK && is_one)
+                status = import_dawnbench(store, inner, count);
+        }
         vv_dealloc(inner);
     }
     closedir(dir);

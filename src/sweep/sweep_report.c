@@ -13,6 +13,8 @@
 
 enum { TIMED = 6 }; /* trainings whose step is timed for the plan */
 
+static const char *const status_names[] = {"waiting", "running", "done", "failed"};
+
 /* ---- the plan ---- */
 
 static vv_status estimate(const vv_sweep *s, int trial, double *seconds, double *usd)
@@ -94,10 +96,9 @@ static void add_duration(vv_str *out, double seconds)
 
 static void add_trial_json(vv_str *out, const vvi_trial *t, int i)
 {
-    static const char *const names[] = {"waiting", "running", "done", "failed"};
     vv_str_add(out, i ? ",\n{\"name\":" : "\n{\"name\":");
     vv_str_add_json(out, t->name);
-    vv_str_addf(out, ",\"status\":\"%s\",\"settings\":[", names[t->status]);
+    vv_str_addf(out, ",\"status\":\"%s\",\"settings\":[", status_names[t->status]);
     for (int j = 0; j < t->override_count; j++) {
         vv_str_add(out, j ? "," : "");
         vv_str_add_json(out, t->overrides[j]);
@@ -194,7 +195,6 @@ static void add_cell_number(vv_str *out, double value)
 
 vv_status vv_sweep_table(vv_sweep *s, const char *dir, bool json, vv_str *out)
 {
-    static const char *const names[] = {"waiting", "running", "done", "failed"};
     const int seeds = s->seed_count ? s->seed_count : 1;
     for (int i = 0; i < s->trial_count; i++)
         VV_TRY(vvi_trial_read(s, i, dir));
@@ -214,7 +214,7 @@ vv_status vv_sweep_table(vv_sweep *s, const char *dir, bool json, vv_str *out)
     for (int i = 0; i < s->trial_count; i++) {
         const vvi_trial *t = &s->trials[i];
         const vvi_config *c = &s->configs[i / seeds];
-        vv_str_addf(out, "%s,%s", t->name, names[t->status]);
+        vv_str_addf(out, "%s,%s", t->name, status_names[t->status]);
         for (int f = 0; f < s->factor_count; f++) {
             vv_str_add(out, ",");
             add_choice(out, s->factors[f].options[c->choice[f]]);

@@ -3,7 +3,7 @@
 one that trains meanwhile. Left out (exit 77) without chromium, chromedriver or Python's selenium; another
 Python that has it may be named in $VIVACE_SELENIUM_PYTHON.
 
-    check_page.py PROGRAM SOURCE [PICTURES]     PICTURES: folder for two screenshots
+    check_page.py PROGRAM SOURCE [PICTURES]     PICTURES: folder for four screenshots
 """
 import csv
 import json
@@ -37,10 +37,11 @@ PATIENCE = 120  # seconds; a busy machine is slow, and nothing here is about spe
 
 
 class Server:
-    """`PROGRAM explore` over a store."""
+    """`PROGRAM explore` over a store, or over the files among the options."""
 
     def __init__(self, program, db, *options):
-        self.process = subprocess.Popen([program, "explore", "--db", db, "--port", "0", "--no-browser", *options],
+        store = ["--db", db] if db else []
+        self.process = subprocess.Popen([program, "explore", *store, "--port", "0", "--no-browser", *options],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.url = self.process.stdout.readline().strip()
         if not self.url:
@@ -518,28 +519,21 @@ def speed(browser, program, folder, count):
         server.stop()
 
 
-def pictures(browser, program, source, folder):
-    """Two screenshots for docs/: of the collection of real runs if it is there, else of made-up ones."""
-    real = os.path.join(source, "docs/results/collection.json")
-    path, db = os.path.join(folder, "shown.json"), os.path.join(folder, "shown.db")
-    if os.path.exists(real):
-        path = real
-    else:
-        write_runs(make_runs(400), path)
-    subprocess.run([program, "runs", "import", path, "--db", db], check=True, stdout=subprocess.DEVNULL)
-    server = Server(program, db)
+def pictures(browser, program, source):
+    """Screenshots for docs/, of the collection of real runs."""
+    server = Server(program, None, os.path.join(source, "docs/results/collection.json"))
     try:
         page = Page(browser, server.url)
-        browser.set_window_size(1400, 960)
-        page.open("?theme=dark")
+        browser.set_window_size(1440, 940)
+        page.open()
         front = sorted((p for p in page.places("time") if p["front"]), key=lambda p: p["x"])
-        page.open("?theme=dark&selected=" + front[max(0, len(front) - 4)]["id"])
-        page.wait("the card", lambda: page.text("#card-name"))
-        time.sleep(1)
-        browser.save_screenshot(os.path.join(sys.argv[3], "explorer_frontier.png"))
-        page.open("?view=effects&theme=light")
-        time.sleep(1)
-        browser.save_screenshot(os.path.join(sys.argv[3], "explorer_effects.png"))
+        for name, query in (("frontier", "theme=dark&selected=" + front[max(0, len(front) - 4)]["id"]),
+                            ("effects", "theme=light&view=effects&model=resnet9"),
+                            ("parallel", "theme=dark&view=parallel&dataset=mnist"),
+                            ("colours", "theme=light&dataset=cifar10&compare=optimizer.lr")):
+            page.open("?" + query)
+            time.sleep(2)
+            browser.save_screenshot(os.path.join(sys.argv[3], "explorer_%s.png" % name))
         browser.get("about:blank")
         browser.get_log("performance")
     finally:
@@ -574,7 +568,7 @@ def main():
         print("check_page: notes and tags are written where they may be; a server that leaves is told", flush=True)
         speed(browser, program, folder, 10000)
         if len(sys.argv) > 3:
-            pictures(browser, program, source, folder)
+            pictures(browser, program, source)
     finally:
         if server.process.poll() is None:
             server.process.kill()

@@ -46,7 +46,8 @@ static void put_accuracy(const char *id, double value)
 static void fill(void)
 {
     const vv_run_method method = {"mixup", "{\"alpha\": 0.2}"};
-    const vv_run_setting setting = {"optimizer.lr", "0.1"};
+    const vv_run_setting settings[] = {{"optimizer.lr", "0.1"}, {"methods.mixup.alpha", "0.2"}};
+    const vv_run_setting others[] = {{"optimizer.lr", "0.4"}, {"name", "b"}, {"batch_size", "8"}};
     const vv_run_point point = {"loss/train", 1, 2, 0.5, 2.25};
     put_run("a-1", 10.0, 0.5, "done");
     put_accuracy("a-1", 0.5);
@@ -58,7 +59,8 @@ static void fill(void)
     put_run("e-5", 1.0, 0.1, "failed");
     put_accuracy("e-5", 0.99);
     assert_ok(vv_run_store_set_methods(store, "a-1", &method, 1));
-    assert_ok(vv_run_store_set_settings(store, "a-1", &setting, 1));
+    assert_ok(vv_run_store_set_settings(store, "a-1", settings, 2));
+    assert_ok(vv_run_store_set_settings(store, "d-4", others, 3));
     assert_ok(vv_run_store_add_point(store, "a-1", &point));
 }
 
@@ -89,7 +91,7 @@ static void test_every_address(void **unused)
     http_get(200, "/api/runs?status=failed", "\"count\":2");
     http_get(200, "/api/runs?dataset=mnist&model=vgg", "\"count\":0");
     http_get(200, "/api/runs/a-1", "\"recipe\":\"model: {name: mlp}\\n\"");
-    http_get(200, "/api/runs/a-1", "\"settings\":{\"optimizer.lr\":\"0.1\"}");
+    http_get(200, "/api/runs/a-1", "\"settings\":{\"methods.mixup.alpha\":\"0.2\",\"optimizer.lr\":\"0.1\"}");
     http_get(200, "/api/runs/a-1",
              "\"method_settings\":[{\"name\":\"mixup\",\"settings\":{\"alpha\": 0.2}}]");
     http_get(200, "/api/runs/a-1", "\"points\":{\"loss/train\":[[2,1,0.5,2.25]]}");
@@ -100,10 +102,10 @@ static void test_every_address(void **unused)
     http_get(200, "/api/export.csv", "\r\n\r\nid,name,");
     http_get(200, "/api/export.json", "\"format\":\"vivace-runs\"");
     http_get(200, "/api/openapi.yaml", "openapi: 3");
-    /* a-1 alone has a learning rate; all share what is no difference */
+    /* neither what only one has, nor names and columns */
     http_get(200, "/api/settings",
              "{\"runs\":[\"a-1\",\"b-2\",\"c/3\",\"d-4\",\"e-5\"],\"settings\":[\n"
-             "{\"key\":\"optimizer.lr\",\"values\":[\"0.1\"],\"of\":[0,-1,-1,-1,-1]}\n]}");
+             "{\"key\":\"optimizer.lr\",\"values\":[\"0.1\",\"0.4\"],\"of\":[0,-1,-1,1,-1]}\n]}");
     http_wants(200, "HEAD", "/api/runs", NULL, NULL, "Content-Length: ");
     char *list = http_ask(200, "GET", "/api/runs", NULL, NULL);
     assert_null(strstr(list, "a-host")); /* nor where it ran, nor long texts */
@@ -359,6 +361,106 @@ static void test_slow_clients(void **unused)
     }
 }
 
+/* As many slow clients as there are places: others are told to come again, and do as soon as the
+   slow ones are cut off. Nobody needs to leave by himself. */
+static void test_all_places_held(void **unused)
+{
+    (void)unused;
+    enum { PLACES = 8 };
+    const vvi_limits limits = {PLACES, 2, 0.4, 120, 30, 15, 0.1, 2000, 500};
+    const char *begun = "GET /api/runs HTTP/1.1\r\nX-Slow: ", *whole =
+        "GET /api/runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    int slow[2 * PLACES];
+    bool served = false;
+    start_with(false, "", &limits);
+    for (int i = 0; i < 2 * PLACES; i++) {
+        slow[i] = http_connect();
+        http_send(slow[i], begun, strlen(begun));
+    }
+    for (int i = 0; i < 100 && !served; i++) {
+        char *answer;
+        const int fd = http_connect();
+        http_send(fd, whole, strlen(whole));
+        http_read(fd, &answer, NULL, 5000);
+        served = strstr(answer, "\"count\":5") != NULL;
+        if (!served)
+            assert_true(!answer[0] || strstr(answer, " 503 ") != NULL);
+        free(answer);
+        close(fd);
+        for (int j = 0; j < 2 * PLACES; j++) /* a byte of the head now and then */
+            http_send(slow[j], "x", 1);
+        usleep(50000);
+    }
+    assert_true(served);
+    for (int i = 0; i < 2 * PLACES; i++)
+        close(slow[i]);
+}
+
+/* 200 who ask at once with the limits that users get: each has the whole answer. */
+static void test_200_at_once(void **unused)
+{
+    (void)unused;
+    enum { CROWD = 200 };
+    static int fds[CROWD];
+    const char *request = "GET /api/runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    start_with(false, "", NULL);
+    for (int i = 0; i < CROWD; i++)
+        fds[i] = http_connect();
+    for (int i = 0; i < CROWD; i++)
+        http_send(fds[i], request, strlen(request));
+    for (int i = 0; i < CROWD; i++) {
+        char *answer;
+        http_read(fds[i], &answer, NULL, 20000);
+        if (!strstr(answer, " 200 ") || !strstr(answer, "\"count\":5"))
+            fail_msg("client %d: %.200s", i, answer);
+        free(answer);
+        close(fds[i]);
+    }
+}
+
+/* A body that grows beyond what it may be, in pieces whose sum nobody said: cut off, not kept. */
+static void test_endless_body(void **unused)
+{
+    (void)unused;
+    static char piece[8200];
+    const char *head = "POST /api/runs/a-1/note HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                       "Transfer-Encoding: chunked\r\n\r\n";
+    char *answer;
+    start_with(true, "", NULL);
+    const int fd = http_connect();
+    memset(piece, 'x', sizeof piece);
+    memcpy(piece, "1fff\r\n", 6);
+    memcpy(piece + 6 + 0x1fff, "\r\n", 2);
+    http_send(fd, head, strlen(head));
+    for (int i = 0; i < 64; i++)
+        http_send(fd, piece, 6 + 0x1fff + 2);
+    http_read(fd, &answer, NULL, 5000);
+    assert_null(strstr(answer, " 200 "));
+    free(answer);
+    close(fd);
+    http_get(200, "/api/runs/a-1", "\"note\":\"\"");
+}
+
+/* Beyond this machine: under any name, with the token alone, and it may not be guessed at
+   leisure. */
+static void test_beyond_this_machine(void **unused)
+{
+    (void)unused;
+    const vvi_limits limits = {256, 2, 10, 120, 30, 15, 1, 12, 0.001};
+    vv_explorer_opts opts = VV_EXPLORER_DEFAULTS;
+    opts.db = path;
+    opts.host = "0.0.0.0";
+    opts.port = 0;
+    opts.token = "s3cret";
+    assert_ok(vvi_explorer_start(&explorer, &opts, &limits));
+    http_port = vv_explorer_port(explorer);
+    http_get(401, "/api/runs", "a token is needed");
+    http_wants(200, "GET", "/api/runs", "Authorization: Bearer s3cret\r\n", NULL, "\"count\":5");
+    for (int i = 0; i < 10; i++)
+        http_wants(401, "GET", "/api/runs", "Authorization: Bearer guess\r\n", NULL, NULL);
+    http_wants(429, "GET", "/api/runs", "Authorization: Bearer guess\r\n", NULL, "too many");
+}
+
 static void test_garbage(void **unused)
 {
     (void)unused;
@@ -464,7 +566,9 @@ int main(void)
         TEST(test_every_address), TEST(test_frontier_answers), TEST(test_refusals),
         TEST(test_nothing_of_the_disk), TEST(test_writing), TEST(test_token),
         TEST(test_other_names), TEST(test_events), TEST(test_a_crowd),
-        TEST(test_asking_too_often), TEST(test_slow_clients), TEST(test_garbage),
+        TEST(test_200_at_once), TEST(test_asking_too_often),
+        TEST(test_all_places_held), TEST(test_endless_body), TEST(test_beyond_this_machine),
+        TEST(test_slow_clients), TEST(test_garbage),
         TEST(test_start_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

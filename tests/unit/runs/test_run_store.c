@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <vivace/memory.h>
 #include <vivace/run_store.h>
 
 static char folder[256];
@@ -391,6 +392,52 @@ static void refused(const char *name, const char *text, vv_status code, const ch
     vv_run_store_close(store);
 }
 
+/* Whichever allocation fails while a file is taken, that is told, nothing of it stays, nothing
+   leaks; then it is taken. */
+static void take_without_memory(const char *name)
+{
+    vv_run_store *store = fresh();
+    const int64_t live = vv_memory_live_count();
+    vv_status status = VV_ENOMEM;
+    int count = 0;
+    for (uint64_t nth = 1; status != VV_OK; nth++) {
+        seen s = {0};
+        vv_memory_fail_at(nth);
+        status = vv_run_store_import(store, in_folder(name), &count);
+        vv_memory_fail_at(0);
+        if (status != VV_OK)
+            assert_int_equal(status, VV_ENOMEM);
+        assert_int_equal(vv_memory_live_count(), live);
+        if (status != VV_OK) {
+            assert_ok(vv_run_store_each(store, see, &s));
+            assert_int_equal(s.count, 0);
+        }
+        assert_true(nth < 10000);
+    }
+    assert_int_equal(count, 1);
+    vv_run_store_close(store);
+}
+
+static void test_import_without_memory(void **unused)
+{
+    (void)unused;
+    put_file("m.json",
+             "{\"format\":\"vivace-runs\",\"version\":1,\"runs\":[{\"id\":\"a\",\"methods\":"
+             "[{\"name\":\"mixup\",\"settings\":{\"alpha\":0.2}}],\"settings\":{\"k\":\"v\"},"
+             "\"evals\":[{\"label\":\"eval\",\"metric\":\"accuracy\",\"batch\":1,\"value\":0.5}],"
+             "\"points\":{\"loss\":[[1,0,0.1,2.5]]},\"tags\":[\"t\"]}]}");
+    take_without_memory("m.json");
+    put_file("m.csv", "id,methods,metrics.accuracy,params.lr\na,mixup ema,0.5,0.1\n");
+    take_without_memory("m.csv");
+    put_file("l.csv", "batch,loss/train/total,metrics/eval/Accuracy\n1,2.5,\n2,,0.5\n");
+    take_without_memory("l.csv");
+    put_file("e.json", "{\"model\":\"m\",\"costPerHour\":1}");
+    put_file("e.tsv", "epoch\thours\ttop1Accuracy\n1\t0.1\t50\n");
+    take_without_memory("e.json");
+    remove(in_folder("e.json"));
+    remove(in_folder("e.tsv"));
+}
+
 static void test_damaged_files(void **unused)
 {
     (void)unused;
@@ -452,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_table_comes_back),
         cmocka_unit_test(test_mlflow_table),
         cmocka_unit_test(test_composer_log),
+        cmocka_unit_test(test_import_without_memory),
         cmocka_unit_test(test_dawnbench),
         cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_other_files),

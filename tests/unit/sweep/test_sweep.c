@@ -4,6 +4,7 @@
 #include "vv_test.h"
 #include "vv_test_files.h"
 
+#include <vivace/memory.h>
 #include <vivace/sweep.h>
 
 #include "sweep/sweep_impl.h"
@@ -300,6 +301,44 @@ static void test_halving_takes_the_better_ones(void **unused)
     vv_sweep_free(s);
 }
 
+/* Whichever allocation fails, loading and deciding tell so, and nothing leaks. */
+static void test_without_memory(void **unused)
+{
+    (void)unused;
+    const int64_t live = vv_memory_live_count();
+    vv_status status = VV_ENOMEM;
+    for (uint64_t nth = 1; status != VV_OK; nth += 7) { /* a recipe per training: many */
+        vv_sweep *s;
+        vv_memory_fail_at(nth);
+        status = load(
+            &s, "recipe: recipe.yaml\nstrategy: halving\nsamples: 3\nratios: [0.5, 1]\n" SPACE);
+        vv_memory_fail_at(0);
+        if (status != VV_OK)
+            assert_int_equal(status, VV_ENOMEM);
+        vv_sweep_free(s);
+        assert_int_equal(vv_memory_live_count(), live);
+        assert_true(nth < 100000);
+    }
+    status = VV_ENOMEM;
+    for (uint64_t nth = 1; status != VV_OK; nth++) {
+        vv_sweep *s;
+        assert_ok(load(
+            &s, "recipe: recipe.yaml\nstrategy: halving\nsamples: 3\nratios: [0.5, 1]\n" SPACE));
+        for (int i = 0; i < 3; i++)
+            put_result(s, i, 0.1 * i, 1.0);
+        vv_memory_fail_at(nth);
+        status = vvi_sweep_next(s, 2);
+        vv_memory_fail_at(0);
+        if (status != VV_OK)
+            assert_int_equal(status, VV_ENOMEM);
+        else
+            assert_true(vv_sweep_known(s) > 3);
+        vv_sweep_free(s);
+        assert_int_equal(vv_memory_live_count(), live);
+        assert_true(nth < 10000);
+    }
+}
+
 /* A failed one never goes on, and counts as the worst of its rung. */
 static void test_halving_with_failures(void **unused)
 {
@@ -405,6 +444,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_halving_without_waiting, enter, leave),
         cmocka_unit_test_setup_teardown(test_halving_takes_the_better_ones, enter, leave),
         cmocka_unit_test_setup_teardown(test_halving_with_failures, enter, leave),
+        cmocka_unit_test_setup_teardown(test_without_memory, enter, leave),
         cmocka_unit_test_setup_teardown(test_bandit, enter, leave),
         cmocka_unit_test_setup_teardown(test_table, enter, leave),
     };
