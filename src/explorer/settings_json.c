@@ -143,7 +143,8 @@ vv_status vvi_settings_answer(vvi_api *api, vv_str *out)
     }
     vv_str_add(out, "],\"settings\":[");
     for (int i = 0; i < all.count; i++)
-        if (all.items[i].value_count > 1) { /* one that only some runs have is a method's, and told by it */
+        if (all.items[i].value_count >
+            1) { /* one that only some runs have is a method's, and told by it */
             vv_str_add(out, told++ ? ",\n" : "\n");
             add_setting(out, &all.items[i], table->count);
         }

@@ -91,7 +91,8 @@ static void test_every_address(void **unused)
     http_get(200, "/api/runs?status=failed", "\"count\":2");
     http_get(200, "/api/runs?dataset=mnist&model=vgg", "\"count\":0");
     http_get(200, "/api/runs/a-1", "\"recipe\":\"model: {name: mlp}\\n\"");
-    http_get(200, "/api/runs/a-1", "\"settings\":{\"methods.mixup.alpha\":\"0.2\",\"optimizer.lr\":\"0.1\"}");
+    http_get(200, "/api/runs/a-1",
+             "\"settings\":{\"methods.mixup.alpha\":\"0.2\",\"optimizer.lr\":\"0.1\"}");
     http_get(200, "/api/runs/a-1",
              "\"method_settings\":[{\"name\":\"mixup\",\"settings\":{\"alpha\": 0.2}}]");
     http_get(200, "/api/runs/a-1", "\"points\":{\"loss/train\":[[2,1,0.5,2.25]]}");
