@@ -158,7 +158,7 @@ static vv_status add_line(const list_rows *rows, const char *at, const char *end
 
     while (end > at && (end[-1] == '\r' || end[-1] == ' '))
         end--;
-    if (at == end || *at == '#')
+    if (end <= at || *at == '#')
         return VV_OK;
     if (memchr(at, 0, (size_t)(end - at)))
         return vv_fail(VV_EFORMAT, "%s:%lld: holds a NUL byte; expected text", rows->path,
