@@ -48,6 +48,20 @@ int cli_data_pack(int argc, char **argv);
 /* The help of a verb whose settings are a table of fields; its overrides into their struct. */
 int cli_fields_help(const cli_verb *verb, const vv_field *fields);
 vv_status cli_read_settings(const vv_desc *desc, void *opts, const cli_args *args);
+/* Takes what are settings of the verb; dotted keys stay in args, for the recipe. */
+vv_status cli_take_settings(const vv_desc *desc, void *opts, cli_args *args);
+
+/* A bar on stderr, if that is a terminal, of work that the library does: give cli_bar_show and the
+   bar as its `progress`. Ctrl-C ends the work. Numbers are divided by `scale`. */
+typedef struct cli_bar {
+    double start, shown;
+    bool terminal;
+    const char *unit;
+    double scale;
+    int digits;
+} cli_bar;
+void cli_bar_start(cli_bar *bar, const char *unit, double scale, int digits);
+bool cli_bar_show(void *bar, int64_t done, int64_t total);
 
 /* `vivace describe model NAME`: the tree, as these key=value say. */
 int cli_describe_model(const vv_desc *desc, const char *const *settings, int count);

@@ -38,23 +38,6 @@ static const vv_desc desc = {.kind = "verb",
                              .fields = fields,
                              .opts_size = sizeof(settings)};
 
-/* Takes what are settings of this verb; the rest stays in args, for the recipe. */
-static vv_status take_settings(settings *s, cli_args *args)
-{
-    int left = 0;
-    for (int i = 0; i < args->override_count; i++) {
-        char key[64];
-        const char *text = args->overrides[i], *equals = strchr(text, '=');
-        snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
-        if (strchr(key, '.'))
-            args->overrides[left++] = text;
-        else
-            VV_TRY(vv_opts_set(&desc, s, key, equals + 1));
-    }
-    args->override_count = left;
-    return VV_OK;
-}
-
 typedef struct stream {
     const char *prompt; /* NULL once it has been printed */
     const vv_tokenizer *tokenizer;
@@ -171,7 +154,7 @@ static int run(int argc, char **argv)
         vv_status status = vv_opts_init(&desc, &s);
         ready = status == VV_OK;
         if (status == VV_OK)
-            status = take_settings(&s, &args);
+            status = cli_take_settings(&desc, &s, &args);
         if (status == VV_OK)
             status = load(&l, args.words[0], recipe, &args);
         if (status == VV_OK)

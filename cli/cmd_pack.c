@@ -1,9 +1,7 @@
 /* cmd_pack.c - `vivace data pack`: a folder of photographs into shards. */
 #include "cli.h"
 
-#include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <vivace/graph.h>
 #include <vivace/memory.h>
@@ -57,36 +55,6 @@ static const vv_desc desc = {
     .opts_size = sizeof(settings),
 };
 
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
-typedef struct bar {
-    double start, shown;
-    bool terminal;
-} bar;
-
-static bool show(void *ctx, int64_t done, int64_t total)
-{
-    bar *b = ctx;
-    const double now = vv_clock();
-    if (b->terminal && (now - b->shown > 0.1 || done == total)) {
-        const double rate = (double)done / (now - b->start + 1e-9);
-        char filled[31] = "..............................";
-        memset(filled, '#', (size_t)(30 * (double)done / (double)total));
-        fprintf(stderr, "\r[%s] %lld of %lld images, %.0f a second, %.0f s left ", filled,
-                (long long)done, (long long)total, rate, (double)(total - done) / rate);
-        if (done == total)
-            fputc('\n', stderr);
-        b->shown = now;
-    }
-    return !interrupted;
-}
-
 static void report(const vv_pack_info *info, const char *dst, double seconds)
 {
     char in[32], out[32];
@@ -121,9 +89,8 @@ static vv_status pack(const settings *s, const char *src, const char *dst)
     vv_pack_info info;
     int64_t shard;
     VV_TRY(vv_fail_within(vv_bytes_parse(&shard, s->shard_size), "shard_size"));
-    bar b = {.start = vv_clock(), .terminal = isatty(STDERR_FILENO)};
-    signal(SIGINT, on_interrupt);
-    signal(SIGTERM, on_interrupt);
+    cli_bar bar;
+    cli_bar_start(&bar, "images", 1.0, 0);
     opts.src = src;
     opts.dst = dst;
     opts.keep = (vv_pack_keep)s->keep;
@@ -138,10 +105,10 @@ static vv_status pack(const settings *s, const char *src, const char *dst)
     opts.check = (vv_photo_check)s->check;
     opts.threads = (int)s->threads;
     opts.overwrite = s->overwrite;
-    opts.progress = show;
-    opts.ctx = &b;
+    opts.progress = cli_bar_show;
+    opts.ctx = &bar;
     VV_TRY(s->masks[0] ? pack_masks(&info, &opts, s->masks) : vv_pack_photos(&info, &opts));
-    report(&info, dst, vv_clock() - b.start);
+    report(&info, dst, vv_clock() - bar.start);
     vv_dealloc(info.notice);
     return VV_OK;
 }

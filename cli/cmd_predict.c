@@ -75,23 +75,6 @@ static const vv_desc desc = {.kind = "verb",
                              .fields = fields,
                              .opts_size = sizeof(settings)};
 
-/* Takes what are settings of this verb; dotted keys stay in args, for the recipe. */
-static vv_status take_settings(settings *s, cli_args *args)
-{
-    int left = 0;
-    for (int i = 0; i < args->override_count; i++) {
-        char key[64];
-        const char *text = args->overrides[i], *equals = strchr(text, '=');
-        snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
-        if (strchr(key, '.'))
-            args->overrides[left++] = text;
-        else
-            VV_TRY(vv_opts_set(&desc, s, key, equals + 1));
-    }
-    args->override_count = left;
-    return VV_OK;
-}
-
 static vv_status run(const settings *s, const cli_args *args, const char *recipe, bool json,
                      cli_printer *printer)
 {
@@ -117,7 +100,7 @@ int cli_predict_images(cli_args *args, const char *recipe, bool json)
     int code = CLI_DONE;
     if (vv_opts_init(&desc, &s) != VV_OK)
         return cli_fail();
-    if (take_settings(&s, args) != VV_OK ||
+    if (cli_take_settings(&desc, &s, args) != VV_OK ||
         run(&s, args, recipe, json, &printer) != VV_OK)
         code = cli_fail();
     if (printer.passed_over)

@@ -2,9 +2,7 @@
  * into a vocabulary. */
 #include "cli.h"
 
-#include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <vivace/corpus.h>
 #include <vivace/graph.h>
@@ -73,45 +71,6 @@ static const vv_desc train_desc = {
     .opts_size = sizeof(settings),
 };
 
-/* ---- a bar on the terminal, and Ctrl-C ---- */
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
-typedef struct bar {
-    double start, shown;
-    bool terminal;
-} bar;
-
-static bool show(void *ctx, int64_t done, int64_t total)
-{
-    bar *b = ctx;
-    const double now = vv_clock();
-    if (b->terminal && (now - b->shown > 0.1 || done == total)) {
-        const double rate = (double)done / (now - b->start + 1e-9);
-        char filled[31] = "..............................";
-        memset(filled, '#', (size_t)(30 * (double)done / (double)total));
-        fprintf(stderr, "\r[%s] %.1f of %.1f MB, %.1f MB/s, %.0f s left ", filled,
-                (double)done / 1e6, (double)total / 1e6, rate / 1e6, (double)(total - done) / rate);
-        if (done == total)
-            fputc('\n', stderr);
-        b->shown = now;
-    }
-    return !interrupted;
-}
-
-static void start_bar(bar *b)
-{
-    *b = (bar){.start = vv_clock(), .terminal = isatty(STDERR_FILENO)};
-    signal(SIGINT, on_interrupt);
-    signal(SIGTERM, on_interrupt);
-}
-
 static void print_file(const char *kind, const char *path, const vv_tokens_info *info)
 {
     printf("%s: %lld tokens in %lld document%s, %s\n", kind, (long long)info->count,
@@ -142,12 +101,12 @@ static vv_status tokenize(const settings *o, const cli_args *args)
     VV_GO(vv_tokenizer_open(&tokenizer, o->tokenizer));
     VV_GO(vv_corpus_open(&corpus, &opts));
     const vv_corpus_info *info = vv_corpus_info_of(corpus);
-    bar b;
-    start_bar(&b);
-    const vv_tokenize_opts how = {(int)o->threads, o->special, show, &b};
+    cli_bar bar;
+    cli_bar_start(&bar, "MB", 1e6, 1);
+    const vv_tokenize_opts how = {(int)o->threads, o->special, cli_bar_show, &bar};
     VV_GO(vv_corpus_tokenize(corpus, tokenizer, &how, vv_str_text(&train_path),
                              vv_str_text(&eval_path), &train, &eval));
-    const double seconds = vv_clock() - b.start;
+    const double seconds = vv_clock() - bar.start;
     status = vv_tokenizer_save(tokenizer, vv_str_text(&copy_path));
     if (status != VV_OK && status != VV_EUNSUPPORTED) /* BERT's has no such file */
         goto out;
@@ -176,26 +135,26 @@ static vv_status train_bpe(const settings *o, const cli_args *args)
     vv_corpus *corpus = NULL;
     vv_corpus_opts opts = VV_CORPUS_DEFAULTS;
     vv_bpe_opts how = VV_BPE_DEFAULTS;
-    bar b;
+    cli_bar bar;
     opts.inputs = args->words;
     opts.input_count = args->word_count;
     opts.files = o->files;
     opts.separator = o->separator;
     opts.validation = 0;
     VV_GO(vv_corpus_open(&corpus, &opts));
-    start_bar(&b);
+    cli_bar_start(&bar, "MB", 1e6, 1);
     how.vocab = o->vocab;
     how.min_count = o->min_count;
     how.end = o->end;
     how.threads = (int)o->threads;
-    how.progress = show;
-    how.ctx = &b;
+    how.progress = cli_bar_show;
+    how.ctx = &bar;
     VV_GO(vv_corpus_train_bpe(&tokenizer, corpus, &how));
     VV_GO(vv_tokenizer_save(tokenizer, o->out));
     const int64_t vocab = vv_tokenizer_vocab(tokenizer);
     printf("%s: %lld tokens from %.1f MB of text in %.1f s\n", o->out, (long long)vocab,
            (double)(vv_corpus_info_of(corpus)->bytes - vv_corpus_info_of(corpus)->eval_bytes) / 1e6,
-           vv_clock() - b.start);
+           vv_clock() - bar.start);
     if (vocab < o->vocab)
         printf("fewer than %lld: no further pair occurs %lld times\n", (long long)o->vocab,
                (long long)o->min_count);
@@ -211,30 +170,6 @@ static const cli_verb tokenize_verb = {
 static const cli_verb train_verb = {
     "data train-bpe", "INPUT... out=FILE [vocab=N] [key=value ...]",
     "Trains a byte-level BPE vocabulary on text files, or folders of them.", NULL};
-
-int cli_fields_help(const cli_verb *verb, const vv_field *fields)
-{
-    printf("%s\nusage: vivace %s %s\n\n", verb->summary, verb->name, verb->usage);
-    for (const vv_field *field = fields; field->name; field++)
-        printf("  %-11s %s%s%s%s\n", field->name, field->help, field->fallback ? " [" : "",
-               field->fallback ? field->fallback : "", field->fallback ? "]" : "");
-    return CLI_DONE;
-}
-
-vv_status cli_read_settings(const vv_desc *desc, void *opts, const cli_args *args)
-{
-    for (int i = 0; i < args->override_count; i++) {
-        const char *text = args->overrides[i], *equals = strchr(text, '=');
-        vv_str key = {0};
-        vv_str_addn(&key, text, (size_t)(equals - text));
-        vv_status status = vv_str_status(&key);
-        if (status == VV_OK)
-            status = vv_opts_set(desc, opts, vv_str_text(&key), equals + 1);
-        vv_str_fini(&key);
-        VV_TRY(status);
-    }
-    return vv_opts_check(desc, opts);
-}
 
 static int run_verb(const cli_verb *verb, const vv_desc *desc, int argc, char **argv,
                     vv_status (*run)(const settings *o, const cli_args *args))
