@@ -1,4 +1,4 @@
-/* progress.c - a bar on the terminal for work on files, which Ctrl-C ends. */
+/* file_bar.c - a bar on the terminal for work on files, which Ctrl-C ends. */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
